@@ -55,51 +55,10 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* Which values of a row a thread takes: calls of(in) for each. If STORE, out = of(in). */
-enum Taken {
-  WHOLE,     /* a thread has a row: the lanes of a warp are a row apart */
-  SEGMENT,   /* a thread has a piece of the row: the lanes of a warp are a piece apart */
-  NEIGHBOURS /* the lanes of a warp take neighbours: four sectors per load, all used */
-};
-template <Taken TAKEN> struct Values {
-  template <bool STORE, class Of>
-  static __device__ void each(const float *in, float *out, int width, Of of) {
-    const int piece = ceil_div(width, THREADS), t = threadIdx.x;
-    const int first = TAKEN == WHOLE ? 0 : TAKEN == SEGMENT ? t * piece : t;
-    const int end = TAKEN == SEGMENT ? min(first + piece, width) : width;
-    for (int c = first; c < end; c += TAKEN == NEIGHBOURS ? THREADS : 1) {
-      const float result = of(in[c]);
-      if (STORE) out[c] = result;
-    }
-  }
-};
-
-/* A thread has the whole row alone. */
-struct Alone {
-  template <class Combine> static __device__ float all(float value, Combine) {
-    return value;
-  }
-};
-
-/* Combines one value of each thread; all get the result. Eight rounds have a barrier each. */
-struct Tree {
-  template <class Combine> static __device__ float all(float value, Combine combine) {
-    __shared__ float part[THREADS]; /* one array for each Combine, so that nothing else writes it */
-    const int t = threadIdx.x;
-    part[t] = value;
-    for (int step = THREADS / 2; step > 0; step /= 2) {
-      __syncthreads();
-      if (t < step) part[t] = combine(part[t], part[t + step]);
-    }
-    __syncthreads();
-    return part[0];
-  }
-};
-
 /* Five exchanges in registers, then a barrier for the warps' results, which each warp combines. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
-    value = lab_shuffle<32>(value, combine);
+    value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
     if constexpr (LANES > 32) {
       __shared__ float part[LANES / 32]; /* one array for each Combine, as above */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -113,29 +72,29 @@ template <int LANES> struct Shuffle {
 
 constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every SM */
 
-/* Grid: ROWS rows per block, THREADS threads for 1 row, otherwise one for each. It asks for the row
-   three times. If the lanes read neighbours, it finds the row in the first-level cache. */
-template <class Walk, class Reduce, int ROWS>
+/* Grid: ROWS rows per block: one thread for each, or the whole block for a single row, whose lanes
+   then read neighbours. It asks for the row three times. A block finds it in the first-level cache.
+ */
+template <int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
+  constexpr int LANES = ROWS == 1 ? THREADS : 1; /* of a row */
   const int64_t row = ROWS == 1 ? blockIdx.x : lab_thread(ROWS);
   if (ROWS > 1 && row >= rows) return;
   const float *in = d_in + row * width;
-  float *out = d_out + row * width;
+  float *out = d_out + row * width, largest = -INFINITY, sum = 0.0f;
+  const int first = threadIdx.x % LANES;
 
-  float largest = -INFINITY;
-  Walk::template each<false>(in, out, width, [&](float z) { return largest = fmaxf(largest, z); });
-  largest = Reduce::all(largest, LabLargest());
-  float sum = 0.0f;
-  Walk::template each<false>(in, out, width, [&](float z) { return sum += expf(z - largest); });
-  const float inverse = 1.0f / Reduce::all(sum, LabSum());
-  Walk::template each<true>(in, out, width, [&](float z) { return expf(z - largest) * inverse; });
+  for (int c = first; c < width; c += LANES) largest = fmaxf(largest, in[c]);
+  largest = Shuffle<LANES>::all(largest, LabLargest());
+  for (int c = first; c < width; c += LANES) sum += expf(in[c] - largest);
+  const float inverse = 1.0f / Shuffle<LANES>::all(sum, LabSum());
+  for (int c = first; c < width; c += LANES) out[c] = expf(in[c] - largest) * inverse;
 }
 
-template <class Walk, class Reduce, int ROWS = 1> cudaError_t launch_passes(const LabCall *call) {
-  return lab_launch(call, passes_kernel<Walk, Reduce, ROWS>, lab_grid(call, ROWS),
-                    ROWS == 1 ? THREADS : ROWS, 0, call->d_in[0], call->d_out, call->size.dim[1],
-                    call->size.dim[0]);
+template <int ROWS> cudaError_t launch_passes(const LabCall *call) {
+  return lab_launch(call, passes_kernel<ROWS>, lab_grid(call, ROWS), ROWS == 1 ? THREADS : ROWS, 0,
+                    call->d_in[0], call->d_out, call->size.dim[1], call->size.dim[0]);
 }
 
 /* A row's whole 16-byte words, from value `head` on. Threads below `edges` have what is left. */
@@ -265,24 +224,20 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicted: sectors of 32 bytes asked for, relative to asking once to read and once to write. PER
-   lanes share a row, so eight neighbouring lanes touch up to eight sectors. */
-template <int PER> double apart_sectors(const LabCall *call) {
-  return 2.0 * (double)std::min<int64_t>(ceil_div(call->size.dim[1], PER), 8);
+/* Predicted: sectors of 32 bytes asked for, relative to reading and writing each once. Lanes that
+   are a row apart touch up to eight times the sectors. */
+double apart_sectors(const LabCall *call) {
+  return 2.0 * (double)std::min<int64_t>(call->size.dim[1], 8);
 }
 
 const LabRung rungs[] = {
     {"serial",
      "One thread per row: lanes a row apart touch eight times the sectors, three times over",
-     launch_passes<Values<WHOLE>, Alone, SERIAL>, apart_sectors<1>, .allowed = allow<1>},
-    {"tree",
-     "One block per row: more threads, but each reads a piece, so lanes are strided; the pieces "
-     "meet in a tree in shared memory",
-     launch_passes<Values<SEGMENT>, Tree>, apart_sectors<THREADS>},
-    {"coalesced", "Neighbouring lanes read neighbouring values: four sectors serve a warp's load",
-     launch_passes<Values<NEIGHBOURS>, Tree>, lab_value<2>},
-    {"shuffle", "Lanes exchange registers: one barrier per reduction where the tree has nine",
-     launch_passes<Values<NEIGHBOURS>, Shuffle<THREADS>>, lab_value<2>},
+     launch_passes<SERIAL>, apart_sectors, .allowed = allow<1>},
+    {"shuffle",
+     "One block per row: lanes read neighbours and exchange registers, with one barrier per "
+     "reduction",
+     launch_passes<1>, lab_value<2>},
     {"unrolled",
      "Unrolled to the width the row stays in registers: it is read once, and a warp is enough for "
      "a narrow one",
