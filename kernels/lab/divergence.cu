@@ -9,7 +9,7 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* Rounds are many, so that tests for the path do not count. */
+/* There are many rounds, so the tests for the path hardly count. */
 constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 

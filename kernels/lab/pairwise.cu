@@ -185,8 +185,7 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
    each. A slab has COPIED elements, since 300 = 25 x 12. Of the last slab only those that exist are
    used. */
 constexpr int COPIED = 12, UNROLLED = 4;
-constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* quads of a line; lines copied at a
-                                                              time */
+constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* QUADS per line, LINES at a time */
 static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
@@ -216,8 +215,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
 
-/* Block: one tile of the triangle of tiles, which includes the diagonal. Tile (i, j), i <= j, is
-   pair (i, j + 1) of tiles + 1 rows. */
+/* Block: one tile of the triangle of tiles, which includes the diagonal. The index of tile (i, j),
+   i <= j, is that of pair (i, j + 1) among tiles + 1 vectors. */
 template <class Way>
 __global__ void __launch_bounds__(BLOCK, 2)
     asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,

@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOC
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  if (row >= rows) return; /* whole warps return; where a row is a block, none: barriers are safe */
+  if (row >= rows) return; /* a warp's row needs no barriers; a block's row always exists */
   const Cut cut(d_in + row * width, width);
   RowPart<S> values;
   values.load(d_in + row * width, cut, lane);

@@ -123,8 +123,7 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* The gemm of the block's medium tile, as small_tile. A thread finishes every THREADS-th
-   element. */
+/* As small_tile, for the block's medium tile. A thread finishes every THREADS-th element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */

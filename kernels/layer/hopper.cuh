@@ -85,7 +85,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
       : "memory");
 }
 
-/* Waits for the end of phase `parity`. At first, the phase before phase 0 counts as ended. */
+/* Waits for the end of phase `parity`. On a new barrier, phase 1 counts as ended. */
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {

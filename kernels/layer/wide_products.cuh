@@ -1,5 +1,5 @@
 /* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
-   capability 9.0, wide_mma.cuh on every other one from 8.0 on.
+   capability 9.0, wide_mma.cuh on every other GPU from 8.0 on.
 
    C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per
    value take three products, one term takes one. Each kind of product (Forward, Backward, Update)

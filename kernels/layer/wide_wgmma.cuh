@@ -259,9 +259,9 @@ template <class Kind, class Schedule> struct Block {
   }
 
   /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may
-     multiply when the last stage is filled, not earlier: a barrier can tell only its last phase
-     from the current one. Every warp gives this permission, because otherwise a warp could be two
-     turns ahead of the slowest. */
+     multiply when the last stage is filled. It may not do so earlier, because a barrier can tell
+     only its last phase from the current one. Every warp signals this; otherwise a warp could be
+     two turns ahead of the slowest. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
