@@ -156,7 +156,8 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 }
 
 /* Updates every layer of a launch, or stores its gradient. Block: one tile of some layer's W (out,
-   in + 1), or a split of its rows. Each value of dZ serves COLUMNS multiply-adds, each of X ROWS.
+   in + 1), or a split of its rows. Each value of dZ serves
+   COLUMNS multiply-adds, each value of X serves ROWS.
    Then the block reads 8 bytes per weight and writes them back, or writes 4 of gradient. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)

@@ -126,7 +126,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the first device, once, how many clusters fit. All of a cluster is on one GPC. */
+/* Asks the first device, once, how many clusters fit. A cluster runs on one GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -163,8 +163,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Returns false if the other kernels were compiled for an older architecture, because launch_pdl()
-   serves all kernels. */
+/* Returns false if the other kernels were compiled for another architecture, because launch_pdl()
+   treats all kernels alike. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;
