@@ -25,6 +25,6 @@ static inline uint64_t memory_limit(void) {
   return memory_at("", false);
 }
 
-/* Refuses to take more than `most` bytes for `what`, a plural, before they are taken: "WHAT need
-   26.10 GB of memory, but may take only 4.00 GB". On failure sets error->too_large. */
+/* Refuses to take more than `most` bytes for `what` (a plural): "WHAT need 26.10 GB of memory, but
+   may take only 4.00 GB". On failure sets error->too_large. */
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error);

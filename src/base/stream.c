@@ -9,7 +9,7 @@
 
 #include "base/interrupt.h"
 
-enum { PATIENCE = 100 }; /* milliseconds between a wait's looks for a signal */
+enum { PATIENCE = 100 }; /* milliseconds between checks for a signal */
 
 bool stream_wait(int file, const atomic_bool *abandoned) {
   struct pollfd wait = {.fd = file, .events = POLLIN};

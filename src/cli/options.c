@@ -364,7 +364,7 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-/* Checks that a loaded network has a use, and so have the words after the options. */
+/* Checks that a loaded network has a use, and that the words after the options have one. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)

@@ -36,7 +36,7 @@ typedef struct {
   /* Trains the run while other runs train. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
   /* Takes the result of a run. Calls come one at a time and in the order of runs, so that sums over
-     runs have the same bits however many runs train at once. */
+     runs have the same bits for any number of runs at once. */
   bool (*keep)(void *context, int run, const Trainer *trainer, const Options *options,
                Error *error);
   void *context;

@@ -1,9 +1,9 @@
 /* The log of a run, for other programs to read. The ending of the file's name decides the format:
 
-   .jsonl one object per line: first {"kind": "run", ...} with the fields of the header, then
+   .jsonl  one object per line: first {"kind": "run", ...} with the fields of the header, then
            {"kind": "data", ...} with a summary of the rows of each file that was read
            {"kind": "epoch", ...} with the numbers of each epoch
-   .csv the names of the columns, then one line per epoch; the fields of the header are left out
+   .csv    the names of the columns, then one line per epoch; the fields of the header are left out
 
    The numbers of an epoch are named as in EpochResult. Names of validation numbers begin with val_;
    with validation rows the test numbers are NAN. A number is read back bit for bit, the learning

@@ -1,6 +1,6 @@
-/* Parses whole lines of CSV into rows of bytes, by libcsv. This part of dataset.h knows no threads
-   and no files. A chunk is parsed alone, so that many can be parsed at once. Lines count from 0
-   within a chunk, since only the reader knows how many lines went before. */
+/* Parses whole lines of CSV into rows of bytes, by libcsv. This part of dataset.h uses neither
+   threads nor files. A chunk is parsed alone, so that many can be parsed at once. Lines count from
+   0 within a chunk, since only the reader knows how many lines went before. */
 #pragma once
 
 #include <stddef.h>
@@ -48,10 +48,10 @@ typedef struct Chunk {
 typedef struct {
   const CsvColumns *columns; /* not owned */
   struct csv_parser csv;
-  Chunk *chunk;               /* the chunk that is being filled */
-  uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* where its next pixel goes; equal: the next field is not a pixel */
-  size_t passed, extra;       /* fields of the row that were labels; fields that were too many */
+  Chunk *chunk;             /* the chunk that is being filled */
+  uint8_t *row;             /* pixels of the row that is being parsed */
+  uint8_t *pixel, *row_end; /* where its next pixel goes; if equal, the next field is not a pixel */
+  size_t passed, extra;     /* fields of the row that were labels; fields that were too many */
   bool row_on_line, carriage; /* the line has had a row; the line has had a carriage return */
 } ChunkParser;
 

@@ -14,9 +14,9 @@
 
 enum { LOOK = 4096 }; /* rows that show if a file is sorted: the rows of a full staging buffer */
 
-/* Text of a chunk. It is large enough that taking turns is cheap beside parsing, and small enough
-   that the first rows come soon and the threads end together. It also limits a line, to ten times
-   what 4097 quoted columns need. */
+/* Text of a chunk. It is so large that taking turns costs little compared with parsing, and so
+   small that the first rows come soon and the threads end together. It also limits a line, to ten
+   times what 4097 quoted columns need. */
 enum { CHUNK_BYTES = 1 << 18 };
 
 typedef struct Worker {
@@ -409,7 +409,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* full: no worker can go on until somebody reads */
+  bool all, full = false; /* full: no worker can continue until a chunk is read */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);

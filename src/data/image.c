@@ -195,7 +195,7 @@ int exif_orientation(const uint8_t *bytes, size_t length) {
 
 /* ---- pixels -------------------------------------------------------------------------------- */
 
-/* Reads the size before the pixels, so that a false header cannot make us allocate too much. */
+/* Reads the size before the pixels, so that a false header cannot cause a large allocation. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;

@@ -9,7 +9,7 @@
 enum {
   IMAGE_MAX_SIDE = 16384,
   IMAGE_MAX_PIXELS = 64000000,
-  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG, as in 15 of the largest */
+  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: 15 scans of the largest */
   IMAGE_MAX_MEMORY = 400000000,   /* bytes while reading; the largest PNG takes 384 MB in RGB */
   IMAGE_MOST = 1280,              /* pixels per side of the result; larger pictures are shrunk */
 };
@@ -17,7 +17,7 @@ enum {
 typedef struct {
   int width, height;
   uint8_t *level;              /* (height, width): brightness, 0 black to 255 white */
-  int shrunk;                  /* each level is the mean of so many pixels squared */
+  int shrunk;                  /* each level is the mean of this many pixels squared */
   int file_width, file_height; /* the file's size in pixels, upright */
 } Image;
 

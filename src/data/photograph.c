@@ -335,8 +335,8 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
   return true;
 }
 
-/* Cuts out a digit's ink and any pale pixels that may be its soft edge, turned so that its line,
-   which has this slope, is level. Then sizes and centres it. */
+/* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns it so that its line,
+   which has this slope, becomes level. Then sizes and centres it. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
   enum { EDGE = 8, LEAST_EDGE = 2 }; /* scale / EDGE pixels, at least LEAST_EDGE */

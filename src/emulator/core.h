@@ -110,8 +110,8 @@ unsigned char *reserve(size_t bytes); /* zeros, which take memory only where the
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the guard page of the address */
-/* Returns true if the address is in a part of memory that is no variable: an index, or a flag
-   whether a variable is initialised. */
+/* Returns true if the address belongs to no variable but to an index, or to a flag whether a
+   variable is initialised. */
 bool is_no_variable(uintptr_t address);
 bool is_of_program(uintptr_t address);       /* the same, or in the program's code and constants */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */

@@ -21,8 +21,8 @@ void emulator_start(void);
    call. */
 void emulator_call(void (*function)(void *context), void *context);
 
-/* Sets if the program's printf() prints from now on. `heading` comes before the first output; NULL
-   means that nothing is printed. */
+/* Sets whether the program's printf() prints from now on. `heading` comes before the first output;
+   NULL means that nothing is printed. */
 void emulator_print(const char *heading);
 
 typedef struct {

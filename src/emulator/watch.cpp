@@ -17,8 +17,8 @@ static size_t static_shared; /* bytes of the __shared__ variables that this laun
 static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in the order in
                                                            which they ran */
-/* Variables by which blocks announce that their writes are done. For each block, the writes before
-   this era are announced. */
+/* Variables by which blocks announce that their writes are done. The value gives, for each block,
+   the era before which its writes are announced. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* by this block */
 

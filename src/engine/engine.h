@@ -153,7 +153,7 @@ bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t ro
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);
 
-/* Returns true if augmentation makes the same rows of both ranges. */
+/* Returns true if both ranges have the same augmented rows. */
 bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 
 /* Returns true if there is a GPU that this program has code for. It may initialise the driver. */

@@ -26,7 +26,7 @@ void apart_release(void *memory, size_t bytes) {
 
 enum {
   MOST_SAID = 4096, /* bytes that a process may print */
-  PATIENCE = 10     /* a busy machine may take so many times the CPU time */
+  PATIENCE = 10     /* on a busy machine, elapsed time may be this many times CPU time */
 };
 
 /* Runs in the new process. *done stays false if the function calls exit(), with any status. */

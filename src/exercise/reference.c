@@ -206,7 +206,7 @@ static void add_loss(const Step *step, const double *logits, const uint16_t *lab
   free(loss);
 }
 
-/* Computes the gradient of the logits of the mean loss. */
+/* Computes the mean loss's gradient with respect to the logits. */
 static double *loss_gradient(const Step *step, const double *logits, const uint16_t *labels,
                              int rows, int classes) {
   const double smoothing = step->training->label_smoothing;

@@ -2,14 +2,14 @@
    lines while they measure. They make tables and charts only from lines, so both can be made again
    without a GPU.
 
-     machine device, driver, cores, date, command, sources (a digest); name: what was measured
-     ceiling name, value, unit: what the device can do at most
-     peers name: the versions of PyTorch and JAX; command
-     epoch hidden, batch, networks (that train at once), precision; fusion or peer;
+     machine  device, driver, cores, date, command, sources (a digest); name: what was measured
+     ceiling  name, value, unit: what the device can do at most
+     peers    name: the versions of PyTorch and JAX; command
+     epoch    hidden, batch, networks (that train at once), precision; fusion or peer;
               and the times of an epoch of one network, or the reason why there are none
-     part of (a run), name, value, unit, share: a part of the whole
-     topic a ladder of mlp-lab, with its rungs
-     table that ladder's results in one problem at one size: a row for each rung and point */
+     part     of (a run), name, value, unit, share: a part of the whole
+     topic    a ladder of mlp-lab, with its rungs
+     table    that ladder's results in one problem at one size: a row for each rung and point */
 #pragma once
 
 #include <jansson.h>

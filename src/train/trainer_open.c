@@ -92,7 +92,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
-  if (*rows == 0) *rows = 1; /* an archive without a good row; the read will say why */
+  if (*rows == 0) *rows = 1; /* an archive without a good row; reading it will give the reason */
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
   if (error) error->too_large = true;
@@ -157,7 +157,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   return good;
 }
 
-/* Returns true if every rank succeeded. So either all of them go on, or none. */
+/* Returns true if every rank succeeded, so that all ranks continue or none does. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;

@@ -5,12 +5,12 @@
 
    $CUDA_STAND_IN says which GPU there is:
 
-     none no GPU
-     no-driver no GPU and no driver
-     old-driver the driver is older than the runtime
-     old-gpu the program was not built for this GPU
-     full all its memory is taken
-     "" an H100 */
+     none         no GPU
+     no-driver    no GPU and no driver
+     old-driver   the driver is older than the runtime
+     old-gpu      the program was not built for this GPU
+     full         all its memory is taken
+     ""           an H100 */
 #include <cuda_runtime_api.h>
 
 #include <stdio.h>

@@ -2,10 +2,10 @@
    calls by libraries too, and cuda_stand_in.c replaces CUDA's. Files from fopen and fdopen, and
    standard output, read and write through them. The environment says what fails:
 
-     FAULT_AT=N the Nth call since the process began
-     FAULT_MORE=1 and each later call of its kind, as when a disk is full
-     FAULT_CUDA=1 only calls of the CUDA runtime count
-     FAULT_TOLD=F F is a file to which the name of the first function that failed is written
+     FAULT_AT=N     the Nth call since the process began
+     FAULT_MORE=1   and each later call of its kind, as when a disk is full
+     FAULT_CUDA=1   only calls of the CUDA runtime count
+     FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
 
    The first FEW calls from a place count, and then one in MANY, because stb makes ten thousand
    allocations in two places to encode a picture. OpenMP's calls never fail: without memory or

@@ -137,7 +137,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* Captures a graph of of->steps steps. Each launch moves the state on for the next. */
+/* Captures a graph of of->steps steps. Each launch advances the state for the next one. */
 static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
