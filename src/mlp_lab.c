@@ -57,8 +57,8 @@ static const OptionTable table = {
     "with a library.\n"
     "\n"
     "  list                     list the topics, or the problems and rungs of a TOPIC\n",
-    "Exit status: 0 for success; 1 if a rung is wrong, an intended mistake passes the\n"
-    "check, or a file or the GPU fails; 2 for wrong usage.\n",
+    "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
+    "for wrong usage.\n",
     rows, LENGTH(rows)};
 
 /* Returns a table of the topic that has the rung, for the problem or, if it is NULL, for any

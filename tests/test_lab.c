@@ -167,8 +167,6 @@ static const struct {
               TRICK("fails", fail_to_launch, LAB_WRONG, "its launch failed", .kind = LAB_RUNG),
               TRICK("refuses", copy_right, LAB_REFUSED, "it serves nobody", .refuse = refuse_all),
               TRICK("part", unwritten_last, LAB_UNCHECKED, "", .kind = LAB_PART),
-              TRICK("mistake", wrong_last, LAB_CAUGHT, "element 999 is ", .kind = LAB_MISTAKE),
-              TRICK("no-mistake", copy_right, LAB_MISSED, "passed the check", .kind = LAB_MISTAKE),
               TRICK("library", copy_right, "", "", .kind = LAB_LIBRARY),
               /* This comes last, because later results would be wrong, too. */
               TRICK("input", change_input, LAB_WRONG, "it changed an input", .kind = LAB_RUNG)};

@@ -88,7 +88,6 @@ typedef enum {
   LAB_RUNG,
   LAB_LIBRARY, /* what people would call instead: checked and timed, but not a rung */
   LAB_PART,    /* a part of the work alone, timed for comparison; its output is not checked */
-  LAB_MISTAKE, /* wrong on purpose: the check must find it wrong, and it is never timed */
 } LabKind;
 
 /* A rung. A table's row has the first three or four fields in their order, then others by name. */

@@ -153,19 +153,6 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   return 100.0 * chunks / engine_free[COPY_OUT];
 }
 
-/* No event says that the kernel waits for its copy. To have the bad day every time, an event holds
-   the copy until the kernel has ended, and d_x first holds a number that no input has. */
-cudaError_t launch_forgotten(const LabCall *call) {
-  const cudaStream_t copy = call->streams[0], compute = call->streams[1];
-  Queue queue(call, 1, 2);
-  queue.note(cudaMemsetAsync(queue.d_x, 0x7f, work(call) / 2, compute));
-  queue.add(COMPUTE, 0, compute);
-  queue.after(copy, compute); /* this makes the bad day */
-  queue.add(COPY_IN, 0, copy);
-  queue.add(COPY_OUT, 0, compute);
-  return queue.finish();
-}
-
 /* One stream per stage, and events from stage to stage. The trainer feeds its GPU like this. */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
@@ -208,9 +195,6 @@ const LabRung rungs[] = {
     streams_rung<2>("streams-2", "Two streams keep two engines busy, and there are three"),
     streams_rung<4>("streams-4",
                     "With more streams than stages all engines work, but for the two ends"),
-    {"forgotten-event",
-     "No stream was told to wait for the copy: right on a good day, this is a bad one",
-     launch_forgotten, .kind = LAB_MISTAKE, .work = work},
     {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
      launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
 

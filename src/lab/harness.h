@@ -47,14 +47,12 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 #define LAB_UNCHECKED "-" /* the row was not run, or is a part */
 #define LAB_RIGHT "right"
 #define LAB_WRONG "WRONG"
-#define LAB_CAUGHT "caught" /* the check found a deliberate mistake, as it should */
-#define LAB_MISSED "MISSED" /* the check took a deliberate mistake for right: the lesson failed */
 #define LAB_REFUSED "refused"
 
 /* Returns the line of a table for one problem at one size. None of its rows has run yet. */
 json_t *lab_table(const LabTopic *topic, int problem, LabSize size);
 
-/* Returns true if no row of a table is wrong, and no mistake was missed. */
+/* Returns true if no row of a table is wrong. */
 bool lab_table_good(const json_t *table);
 
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */

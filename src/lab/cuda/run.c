@@ -111,7 +111,6 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
 /* Sets the outcome, and a clause that says why, unless it is "". A right row has no "check". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
-  json_object_del(row->line, "note");
   if (strcmp(outcome, LAB_RIGHT) != 0) record_text(row->line, "check", outcome);
   record_text(row->line, "note", *note ? note : NULL);
 }
@@ -183,22 +182,6 @@ static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, E
          judge(a, row, &note, error);
 }
 
-enum { TRIES = 5 }; /* a race may give the right result by chance */
-
-static bool check_mistake(const LabArrays *a, const LabRow *row, Error *error) {
-  double seconds;
-  bool caught = false;
-  for (int i = 0; i < TRIES && !caught; i++) {
-    if (!check_once(a, row, &seconds, error)) return false;
-    caught = is_wrong(row);
-  }
-  if (caught)
-    record_text(row->line, "check", LAB_CAUGHT);
-  else
-    set_outcome(row, LAB_MISSED, "an intended mistake that passed the check");
-  return true;
-}
-
 static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
   const LabRung *rung = row->rung;
   const LabCall call = lab_arrays_call(a, rung, row->point, 0);
@@ -209,7 +192,6 @@ static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
     set_outcome(row, LAB_REFUSED, refused.text);
     return true;
   }
-  if (rung->kind == LAB_MISTAKE) return check_mistake(a, row, error);
   if (!check_once(a, row, &seconds, error)) return false;
   return !lab_time || !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
 }
