@@ -23,7 +23,7 @@ static inline bool error_is_set(bool set) {
 #define error_set(...) error_is_set(error_set(__VA_ARGS__))
 #endif
 
-/* Does the same as an expression whose value is NULL, for functions that return a pointer. */
+/* Calls error_set and has the value NULL, for functions that return a pointer. */
 #define error_null(...) (error_set(__VA_ARGS__), NULL)
 
 /* Says "out of memory", sets error->too_large and returns false. */

@@ -22,9 +22,9 @@ static void invert(uint8_t *grid, int count) {
   for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
 
-/* Replaces `level` by the ground without dark ink. A closing fills every dark place that a square
-   of `scale` pixels does not fit into. It leaves larger places, and straight edges, as they are
-   (Serra, "Image analysis and mathematical morphology", 1982). */
+/* Replaces `level` by the ground without dark ink. A closing fills every dark place that is too
+   small for a square of `scale` pixels. It does not change larger places and straight edges (Serra,
+   "Image analysis and mathematical morphology", 1982). */
 static bool find_ground(uint8_t *level, const Ink *ink) {
   const int w = ink->width, h = ink->height;
   bool good = true;
@@ -81,7 +81,7 @@ static int value_of_rank(const int histogram[256], int rank) {
 }
 
 /* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
-   of a picture is ground. Returns the strongest contrast, outliers (one pixel in 10,000) aside. */
+   of a picture is ground. Returns the strongest contrast without outliers (one pixel in 10,000). */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* median deviations: 2.7 standard deviations if normal */
   int values[256] = {0}, deviations[256] = {0};
@@ -235,8 +235,9 @@ static int by_line(const void *a, const void *b) {
   return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : x->line - y->line;
 }
 
-/* Adds each digit, from left to right, to the line whose last digit is at the same height, give or
-   take half of the higher one's height, or starts a new line. Returns the slope of all lines. */
+/* Adds each digit, from left to right, to the line whose last digit is at about the same height
+   (within half of the higher one's height). If there is no such line, starts one. Returns the slope
+   of all lines. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
   double across = 0, down = 0;

@@ -19,7 +19,8 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
-/* Only one thread at a time uses it, except `abandoned`. Callers may read the first group. */
+/* A source. Only one thread may use it at a time, except `abandoned`. Callers may read the fields
+   of the first group. */
 typedef struct {
   const char *name;  /* the name in messages */
   struct stat stamp; /* the file's when it was opened */

@@ -65,8 +65,8 @@ typedef struct {
   uint64_t dropout_key; /* key of random_dropout, with the position in the window */
 } TrainRange;
 
-/* Sums over the rows trained or evaluated since the last collect. Training rows count as the
-   forward pass of their own step saw them, before its update; their loss uses smoothed targets. */
+/* Sums over the rows trained or evaluated since the last collect. Results of training rows are from
+   the forward pass of their step, before its update. Their loss uses smoothed targets. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;
@@ -95,7 +95,7 @@ typedef struct {
   /* Returns how many members the engine may have. A member is an engine that trains another network
      on the same rows. 0, or a NULL function, means that networks train one after the other. */
   int (*members)(Engine *engine);
-  /* Opens a member. `engine` must stay open longer. Each member may have its own thread. */
+  /* Opens a member. Close `engine` after its members. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
 } EngineOperations;
 

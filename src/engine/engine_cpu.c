@@ -15,7 +15,8 @@ enum {
 };
 
 /* Returns zeros on a cache line's boundary, freed with the engine. After memory runs out, this and
-   all later calls return NULL but still count the bytes: the caller checks the last call. */
+   all later calls return NULL but still count the bytes. So the caller checks only the last
+   call. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
   cpu->engine.taken += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;

@@ -70,7 +70,8 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
-/* A thread and its team. It takes every `threads`-th panel of rows. For weights see first_panel. */
+/* A thread and its team. The thread takes every `threads`-th panel of rows. For weights see
+   first_panel. */
 typedef struct {
   size_t thread, threads;
 } Team;

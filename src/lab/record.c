@@ -74,7 +74,7 @@ static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
   for (int d = 0; d < dims; d++) {
     char *end;
     if (!isdigit((unsigned char)*text)) return false;
-    size->dim[d] = strtoll(text, &end, 10); /* the largest if it is too large: no memory has it */
+    size->dim[d] = strtoll(text, &end, 10); /* the largest number if it is too large */
     if (size->dim[d] < 1 || *end != (d < dims - 1 ? 'x' : '\0')) return false;
     text = end + 1;
   }
@@ -130,7 +130,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)
     if (text_is(row, "kind", kind) && (best || isnan(found)))
-      found = fmin(found, number_of(row, "ms")); /* if one is NAN, fmin returns the other */
+      found = fmin(found, number_of(row, "ms")); /* the other if one is NAN */
   return found;
 }
 

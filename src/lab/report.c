@@ -8,7 +8,7 @@
 
 #include "base/sizes.h"
 
-/* The tables of one topic and problem. The first one's size is that of the ladder. */
+/* The tables of one topic and problem. The first one has the ladder's size. */
 typedef struct {
   const Record *record;
   const json_t *topic, *table; /* table is the first one, or NULL if there is none */

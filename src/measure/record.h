@@ -119,7 +119,7 @@ struct TableColumn {
   double per;         /* the number is divided by this, unless it is 0 */
   ShortText (*cell)(const TableCell *at); /* makes the cell; NULL means that the key does */
   unsigned in;                            /* bits of the tables that have the column; 0 means all */
-  int width;                              /* table_print sets it */
+  int width;                              /* set by table_print */
 };
 
 typedef struct {

@@ -37,7 +37,7 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
   return sum / (end - first);
 }
 
-/* Leaves space around the values. No axis is shorter than its numbers can tell apart. */
+/* Leaves space around the values. Makes the axis long enough that its numbers differ. */
 static void widen(Axis *axis, double air) {
   const double low = axis->low, high = axis->high;
   double more = air * (high - low);

@@ -66,10 +66,11 @@ typedef struct {
 /* Empties the axis: low is then above high. */
 void axis_clear(Axis *axis);
 
-/* Extends the axis to a value. Returns false if the value has no place, as 0 among logarithms. */
+/* Extends the axis to a value. Returns false if the value cannot be placed, as 0 on a logarithmic
+   axis. */
 bool axis_include(Axis *axis, double value);
 
-/* Returns the pixel of a value, not rounded. It is not finite if the value has no place. */
+/* Returns the pixel of a value, not rounded. It is not finite if the value cannot be placed. */
 double axis_place(const Axis *axis, double value);
 
 /* Draws label, mark, and lines at round numbers, which are integers if all values are. */
@@ -107,8 +108,8 @@ void page_tile(Canvas *page, const Grid *grid, int i, const uint8_t *pixels, int
 
 /* ---- a chart of dots ---------------------------------------------------------------------- */
 
-/* A chart of times as dots over a logarithmic axis, one row each. It has no bars, because a
-   logarithmic axis has no zero where bars could begin. */
+/* A chart of times as dots over a logarithmic axis, with one row per time. It has no bars, because
+   a logarithmic axis has no zero where bars could begin. */
 
 enum { DOT_CHART_MAX = 100 };
 

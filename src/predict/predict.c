@@ -130,7 +130,7 @@ typedef struct {
   double white; /* --pixel-max */
 } Gallery;
 
-/* A PredictRow for the gallery. */
+/* Adds a row to the gallery (a PredictRow). */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;

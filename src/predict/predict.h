@@ -37,7 +37,7 @@ Engine *committee_open(Engine *const *members, int count, Error *error);
 
 /* What to evaluate and draw. A file name "" means that the picture is not wanted. */
 typedef struct {
-  DatasetConfig rows; /* labelled, see predict_open; a NULL path allows only weights and html */
+  DatasetConfig rows; /* labelled, see predict_open; without a path, only weights and html work */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a web page to draw digits on */
   const char *names;                          /* class names */

@@ -38,8 +38,8 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first of these variables that the launcher has set, or 0. The list ends
-   with NULL. */
+/* Returns the number in the first variable that is set, or 0 if none is. The list ends with
+   NULL. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);

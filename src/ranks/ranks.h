@@ -62,7 +62,7 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 /* Ends all ranks. A rank that failed calls it. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
-/* Decides if this rank, which failed, reports why. Returns true if it does. The ranks before it may
-   have failed for the same reason; they get a second to report it and to end this process. Only the
-   first rank left on a host reports who is missing. */
+/* Decides whether this rank, which failed, reports why. Returns true if it does. The ranks before
+   it may have failed for the same reason; they get a second to report it and to end this process.
+   Only the first rank left on a host reports who is missing. */
 bool ranks_may_speak(const Ranks *ranks);

@@ -3,7 +3,8 @@
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
 
-/* Makes the engine the owner of `what`. `release` releases it after everything that came later. */
+/* Makes the engine the owner of `what`. `release` releases it, after everything that was added
+   later. */
 static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
   e->owned[e->owned_count++] = (Owned){what, release};
   return true;

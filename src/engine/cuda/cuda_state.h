@@ -17,7 +17,8 @@ typedef struct {
   cudaError_t (*forward)(CudaEngine *e, BatchView batch, int l, bool trains);
   /* Computes the results from the logits and, if it trains, the gradient of the logits. */
   cudaError_t (*loss)(CudaEngine *e, BatchView batch, bool trains);
-  /* Computes the gradient of layer l's input from that of its output. Layer 0 needs none. */
+  /* Computes the gradient of layer l's input from the gradient of its output. Layer 0 needs
+     none. */
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
@@ -29,14 +30,14 @@ typedef struct {
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
-  cudaEvent_t copied;       /* on the copy stream: the host buffer is free, the rows are there */
+  cudaEvent_t copied;       /* on the copy stream: the rows are copied, the host buffer is free */
   cudaEvent_t consumed;     /* on the compute stream: training on the buffer's rows has ended */
   uint64_t first_row, rows; /* where the staging buffer's rows last went */
 } Staging;
 
 /* The layers of a wide network as planes of fp16 terms. For layer l, from 0, the planes are: */
 enum {
-  WIDE_X,                           /* + l: its input (forward_rows, size[l]); of layer 0 pixels */
+  WIDE_X,                           /* + l: its input (forward_rows, size[l]), or pixels */
   WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d is NULL for a head */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* + l: the gradient of its output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
@@ -66,13 +67,14 @@ typedef struct {
 /* The sums of gradients over ranks. */
 typedef struct {
   struct ncclComm *comm; /* NULL if one process trains, or after the other ranks have gone */
-  cudaError_t (*allocate)(void **pointer, size_t bytes); /* NCCL's; NULL if CUDA allocates */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* of NCCL; NULL if CUDA allocates */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* all ranks may read and write d_gradient */
   cudaStream_t stream, updates; /* streams of the sums, and of the updates by sums */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* events of the buckets that begin at a layer */
-  int bucket[NETWORK_MAX_LAYERS]; /* 1 + the first layer of the one not yet waited for, or 0 */
+  int bucket[NETWORK_MAX_LAYERS]; /* 1 + first layer of a layer's bucket, 0 once it was waited for
+                                   */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
 
@@ -98,11 +100,11 @@ struct CudaEngine {
   Owned owned[CUDA_MAX_OWNED];
   int owned_count;
   RowShare share;   /* this rank's rows of every step */
-  int forward_rows; /* rows the activations hold: engine_rows, or more for evaluation */
+  int forward_rows; /* rows that the activations hold: engine_rows, or more to evaluate */
   RankSums sums;
 
   CudaEngine *first; /* the engine whose member this is, and whose rows it reads; or NULL */
-  bool may_join;     /* it may have members, as its level was not asked for */
+  bool may_join;     /* it may have members, because no level was asked for */
   int device;        /* the device's number in CUDA */
 
   uint8_t *d_pixels;
@@ -131,7 +133,7 @@ struct CudaEngine {
   StepGraph many_steps, one_step, last_steps; /* level step */
   uint32_t positions_before;                  /* positions of the previous range */
   const uint8_t *d_captured;                  /* the d_train_on that the graphs read */
-  TilesPlan tiles;                            /* level epoch; 0 blocks if it is not by tiles */
+  TilesPlan tiles;                            /* level epoch; 0 blocks if it does not use tiles */
   void *d_steps;                              /* scratch of level epoch, or of a cluster */
   void *d_mail;                               /* mail of level epoch */
   void *d_work;                               /* scratch of the gradient updates */
@@ -142,9 +144,9 @@ struct CudaEngine {
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
-/* Replaces the fusion and precision of engine->config by what such a GPU runs, and says why in
-   engine->reason. *tiles becomes the plan of level epoch, zeros at other levels. Returns false if
-   level epoch was asked for and cannot run. */
+/* Replaces the fusion and precision of engine->config by what a GPU with these limits runs, and
+   gives the reason in engine->reason. *tiles becomes the plan of level epoch, zeros at other
+   levels. Returns false if level epoch was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
 /* Returns true if the network's options let its members train in clusters. With a small first layer
    and many classes they train by tiles, because clusters would change their bits. */
@@ -238,8 +240,8 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
-/* Sets all scales from the last `rows` rows that level_layer took forward and, if it `trains`,
-   backward; then sets the planes of weights. bound: the largest possible gradient of a logit in a
+/* Sets all scales from the last `rows` rows on which level_layer ran forward and, if `trains`,
+   backward. Then sets the planes of weights. bound: the largest possible gradient of a logit in a
    step. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 

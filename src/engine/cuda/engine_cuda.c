@@ -84,7 +84,7 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-/* Returns where the part of a range ends that begins with `step`. A wide network's part has one set
+/* Returns the end of the part of a range that begins with `step`. A wide network's part has one set
    of scales. So it has few steps, all with equally many rows, because fewer rows have larger
    gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
@@ -379,9 +379,10 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 
 /* A member is an engine with its own parameters, order, results and stream. On Hopper a network of
    two hidden layers trains in a cluster (kernels/many/) if it is small enough; other networks train
-   by tiles, as alone. A network's bits do not depend on the networks beside it. */
+   by tiles, as they would alone. A network's bits do not depend on the networks beside it. */
 
-/* Clusters that do not fit wait. If many wait, all networks end at nearly the same time. */
+/* Clusters that do not fit on the GPU wait. If many wait, all networks end at nearly the same
+   time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {

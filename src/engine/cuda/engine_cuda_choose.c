@@ -8,7 +8,8 @@
    1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
-/* On two H200s, two ranks took longer than one below this many parameters times a rank's rows. */
+/* Below this number of parameters times a rank's rows, two ranks on two H200s took longer than
+   one. */
 static const double RANKS_FROM = 3e8;
 
 /* Kernels that do not support every network. */
@@ -36,7 +37,8 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
   return NULL;
 }
 
-/* Only the products of levels layer and step have a cheaper form, and only on bf16 tensor cores. */
+/* Only the products of levels layer and step can run at lower precision, and only on bf16 tensor
+   cores. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;

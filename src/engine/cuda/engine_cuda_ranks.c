@@ -229,7 +229,7 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* An NCCL kernel waits for other ranks forever. A closing engine gives up the wait soon, because a
+/* An NCCL kernel waits for other ranks forever. A closing engine stops waiting soon, because a
    launcher leaves a rank only a few seconds to say why it ends. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
   const double began = seconds_now();

@@ -2,7 +2,7 @@
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* steps of the long graph; its launch costs as much as one step's */
+  GRAPH_STEPS = 64, /* steps of the long graph; launching it costs as much as launching one step */
   /* Fewest and most values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
      cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
@@ -75,7 +75,8 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
 }
 
 /* Returns true if layers l to end - 1 are a bucket. Most networks have three: the last layers, with
-   at most a quarter of the values; the others; and the first layer, whose sum hardly overlaps. */
+   at most a quarter of the values; the others; and the first layer, whose sum hardly overlaps with
+   other work. */
 static bool is_bucket(const Network *n, int l, int end) {
   const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
   const size_t values = past - layer_start(n, l);

@@ -71,7 +71,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* wide layers have no dropout */
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* the loss does this */
+  if (last && has_head(e)) return cudaSuccess; /* the loss computes it */
   const Planes y =
       last ? (Planes){.rows = batch.rows, .columns = at.out} : planes_of(e, batch, WIDE_X + l + 1);
   const bool wanted = last || (l + 1 == last_layer(e) && has_head(e));

@@ -40,7 +40,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trai
 static cudaError_t forward_layer(CudaEngine *e, BatchView batch, int l, bool trains) {
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* the loss does this */
+  if (last && has_head(e)) return cudaSuccess; /* the loss computes it */
   return launch_forward((LayerInput){at.d_x, batch}, at.d_w, at.d_b, e->d_activation[l + 1], at.in,
                         at.out, !last, dropout_after(e, l, trains), bf16_terms(e), e->compute);
 }

@@ -127,7 +127,8 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses as many copies as make the arrays, one copy after the other, fill the L2 cache twice. */
+/* Chooses the number of copies so that using one after the other goes through twice the L2
+   cache. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;

@@ -108,7 +108,8 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* Sets the outcome, and a clause that says why, unless it is "". A right row has no "check". */
+/* Sets the row's outcome and, unless `note` is "", a clause with the reason. A right row has no
+   "check". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
   if (strcmp(outcome, LAB_RIGHT) != 0) record_text(row->line, "check", outcome);
