@@ -71,8 +71,8 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   return true;
 }
 
-/* Scores the functions. Returns false if there is no score. *sum is the sum of the points for right
-   and fused functions. */
+/* Scores the functions. Returns false if there is no score. *sum counts the functions that are
+   right, and those that are fused. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};

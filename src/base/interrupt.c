@@ -16,7 +16,7 @@ static void on_signal(int number) {
   void (*const clean)(void) = clean_up;
   if (clean) clean();
   signal(number, SIG_DFL);
-  raise(number); /* the second signal arrives as soon as the handler returns */
+  raise(number); /* it arrives as soon as the handler returns */
 }
 
 void interrupt_catch(bool at_once) {

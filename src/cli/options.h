@@ -90,8 +90,8 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a share or a file. */
 bool options_validates(const Options *options);
-/* Returns the file of --test, or NULL if it is none or auto. The next function tells if it is auto,
-   which run_files_settle and predict_command replace. */
+/* Returns true if --test is auto, which run_files_settle and predict_command replace. The next
+   function returns the file of --test, or NULL if it is none or auto. */
 bool options_test_is_auto(const Options *options);
 const char *options_test_file(const Options *options);
 

@@ -1,6 +1,6 @@
 /* Runs the trainer: trainer_run loops over the epochs, train_epoch over the rows of an epoch. It
-   also ends runs early. trainer_open.c and the loader bring the rows; the engine does forward,
-   loss, backward and update. */
+   also decides if a run ends early. trainer_open.c and the loader bring the rows; the engine does
+   forward, loss, backward and update. */
 #include "train/trainer.h"
 
 #include <inttypes.h>

@@ -73,8 +73,7 @@ typedef struct {
   cudaStream_t stream, updates; /* streams of the sums, and of the updates by sums */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* events of the buckets that begin at a layer */
-  int bucket[NETWORK_MAX_LAYERS]; /* 1 + first layer of a layer's bucket, 0 once it was waited for
-                                   */
+  int bucket[NETWORK_MAX_LAYERS]; /* 1 + first layer of its bucket; 0 once it was waited for */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
 
