@@ -31,7 +31,7 @@ template <class S> __device__ __forceinline__ void start_barriers(S &s) {
     barrier_expect(&s.head_came, S::ROWS * 64);
   }
   __syncthreads();
-  if (!S::MAIL) cluster_fence();
+  if constexpr (!S::MAIL) cluster_fence();
 }
 
 template <class S> __device__ __forceinline__ void run_all(const Job &job) {

@@ -1,5 +1,6 @@
 /* The sources of level epoch, unchanged, for the emulator. */
 #include "emulator/device.h"
+#include "support/schedules.h"
 
 /* Calls a kernel. A launch by its address does not know the kernel's type. */
 struct Kernel {
@@ -37,37 +38,61 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* The names of kernels/layer/hopper.cuh. No kernel that runs here calls them. */
+/* What kernels/layer/hopper.cuh has, in place of that file. A copy is there at once; an mbarrier
+   counts its phases. No kernel that runs here has clusters. */
 #define HOPPER_CUH
-int cluster_rank();
-void cluster_fence(), barriers_are_ready(), shared_is_written();
-uint32_t address_in(uint32_t, int);
-void barrier_init(uint64_t *, int), barrier_expect(uint64_t *, int),
-    barrier_wait(uint64_t *, uint32_t);
-void copy_bulk(const void *, const void *, int, uint64_t *);
+#undef __CUDA_ARCH__
+#define __CUDA_ARCH__ 900
+static int cluster_rank() {
+  return 0;
+}
+static void cluster_fence() {
+}
+static void barriers_are_ready() {
+}
+static void shared_is_written() {
+}
+static void barrier_init(uint64_t *barrier, int) {
+  *barrier = 0;
+}
+static void barrier_expect(uint64_t *, int) {
+}
+static void barrier_wait(const uint64_t *barrier, uint32_t parity) {
+  if (threadIdx.x % 32 == 0)
+    while ((*barrier & 1) == parity) schedules_await_copy();
+  __syncwarp();
+}
+static void copy_bulk(void *to, const void *from, int bytes, uint64_t *barrier) {
+  memcpy(to, from, (size_t)bytes);
+  ++*barrier;
+  schedules_copied();
+}
+uint32_t address_in(uint32_t address, int rank); /* which nobody calls */
 
 #include "../../kernels/epoch/tiles.cu"
 #include "../../kernels/epoch/tiles_80.cu"
+#include "../../kernels/epoch/tiles_mail.cu"
 #include "../../kernels/epoch/tiles_prepare.cu"
 
 #include "support/epoch_parts.h"
 
 /* The emulator has no clusters, so there are no such variants. */
 namespace tiles {
-extern const Variant variants_first[3] = {}, variants_second[3] = {}, variants_mail[3] = {};
+extern const Variant variants_first[3] = {}, variants_second[3] = {};
 cudaError_t launch_clusters(const Variant &, int, size_t, const Job &, cudaStream_t) {
   return cudaErrorInvalidValue;
 }
 } // namespace tiles
 
-#define KERNEL(rows, second)                                                                       \
-  kernel_of<tiles_kernel<rows, second, BY_MAIL_FROM_80>>(                                          \
-      tiles_kernel<rows, second, BY_MAIL_FROM_80>)
+#define KERNEL(...) kernel_of<tiles_kernel<__VA_ARGS__>>(tiles_kernel<__VA_ARGS__>)
 
 static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threads,
                                     void **arguments, size_t shared, cudaStream_t) {
-  static const Kernel kernels[] = {KERNEL(32, false), KERNEL(64, false), KERNEL(32, true),
-                                   KERNEL(64, true)};
+  static const Kernel kernels[] = {
+      KERNEL(32, false, BY_MAIL_FROM_80), KERNEL(64, false, BY_MAIL_FROM_80),
+      KERNEL(32, true, BY_MAIL_FROM_80),  KERNEL(64, true, BY_MAIL_FROM_80),
+      KERNEL(32, false, BY_MAIL),         KERNEL(64, false, BY_MAIL),
+      KERNEL(64, true, BY_MAIL)};
   for (const Kernel &kernel : kernels)
     if (kernel.address == address)
       return emulator_run(blocks, threads, shared, kernel.call, &arguments, sizeof arguments);
@@ -75,7 +100,8 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
 }
 
 const EpochBarrier epoch_barriers[] = {
-    {"DZ_READY", DZ_READY}, {"GO", GO}, {"Z_READY", Z_READY}, {"TERMS_READY", TERMS_READY}};
+    {"DZ_READY", DZ_READY, true},       {"GO", GO, true},     {"Z_READY", Z_READY, true},
+    {"TERMS_READY", TERMS_READY, true}, {"Z_TAKEN", Z_TAKEN}, {"CHAIN_ONLY", CHAIN_ONLY}};
 
 /* Returns a job in which addresses of mail are numbers of packets. */
 static Job job_of(const TilesPlan &plan) {

@@ -7,14 +7,14 @@
 extern "C" {
 #endif
 
-/* Named barriers. If one is left out, something must go wrong. LAST_READY and Z_TAKEN are needed
-   only if Z1 is known before W1. Otherwise the chain already meets the others at Z_READY or
-   TERMS_READY. */
+/* Named barriers without which something goes wrong in a network of two hidden layers whose Z1 is
+   known before W1. */
 typedef struct {
   const char *name;
   int id;
+  int elsewhere; /* not 0 if something goes wrong without it elsewhere, too */
 } EpochBarrier;
-enum { EPOCH_BARRIERS = 4 };
+enum { EPOCH_BARRIERS = 6 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
 /* Mail with two buffers: place and size of the first one, in packets. The second one follows. */

@@ -80,7 +80,8 @@ struct Drawn {
   std::vector<Barrier> barriers; /* BARRIERS per block */
   std::vector<bool> queued;      /* warps */
   std::vector<Slot> slots;
-  std::vector<size_t> queues[2]; /* warps that can run; slow warps */
+  std::vector<Lane *> copied;    /* wait for a copy */
+  std::vector<size_t> queues[2]; /* warps that can go on; slow ones */
   std::priority_queue<Late> late;
   uint64_t time, drawn; /* drawn: random numbers so far */
   uint64_t moves;       /* packets that arrived, and rounds of barriers */
@@ -413,6 +414,16 @@ extern "C" {
 void schedules_draw(bool draw) {
   static const AtOnce drawn = {run_drawn, emulator_arrive};
   at_once = draw ? &drawn : nullptr;
+}
+
+void schedules_await_copy(void) {
+  reader(*lane).slot = &launch->slots[0];
+  wait_in(launch->copied, State::MAIL);
+}
+
+void schedules_copied(void) {
+  launch->moves++;
+  wake_all(launch->copied);
 }
 
 uint64_t schedules_packets(void) {

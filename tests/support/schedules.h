@@ -34,7 +34,11 @@ typedef struct {
 
 extern DrawnLaunch drawn_launch;
 
-uint64_t schedules_packets(void); /* packets of mail sent so far */
+/* A thread waits until a thread of any block says that a copy of the copy engine has ended. */
+void schedules_await_copy(void);
+void schedules_copied(void);
+
+uint64_t schedules_packets(void); /* of mail that were sent so far */
 
 /* Returns lines that say what went wrong in the last launch, which then returned
    cudaErrorLaunchFailure, or "". For a deadlock they say which threads wait for what. */
