@@ -25,12 +25,12 @@ typedef struct {
   uint64_t seed;       /* of the network and the rows */
 } EpochCase;
 
-/* KB of shared memory of a GPU with clusters, of which it runs one at once: what has more layers
-   has its head by mail. */
+/* KB of shared memory of a GPU that runs one cluster of blocks at once. Two hidden layers take two
+   clusters, so their head is by mail. */
 enum { HOPPER = 227 };
 
-/* float32 sums of some hundred products: measured was at most 3e-6 of the way that training went,
-   and 5e-7 of a row's loss. */
+/* Bounds for float32 sums of hundreds of products. At most 3e-6 of the way that training went, and
+   5e-7 of a row's loss, was measured. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
 /* Adam divides a gradient by its size. So a gradient near 0, which is a small difference of large
    products, moves a weight as far as any other. */

@@ -34,7 +34,6 @@ enum Barrier {
   BIASES_READY, /* helper to chain: biases are ready, and the logits' gradient has been read */
   Z_READY,      /* other warps to chain: their parts of Z are in shared memory */
   Z_TAKEN,      /* chain to other warps: parts of Z may be overwritten */
-  CHAIN_ONLY,
   MATRIX_ONLY,
   TERMS_READY /* all warps: the slices' terms are ready for the next step */
 };

@@ -342,8 +342,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
     if (KNOWN) {
       clear(next);
+      /* All warps of the chain meet here, so correct() reads every warp's dZ. */
       take_parts<MATRIX>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
-      wait<CHAIN_ONLY>(32 * CHAINS);
     }
     arrive<DZ_READY>(HELPER_THREADS);
     if (FIRST && !GO_IS_LATE) arrive<GO>(GO_THREADS);

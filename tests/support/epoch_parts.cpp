@@ -99,9 +99,11 @@ static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threa
   return cudaErrorInvalidValue;
 }
 
-const EpochBarrier epoch_barriers[] = {
-    {"DZ_READY", DZ_READY, true},       {"GO", GO, true},     {"Z_READY", Z_READY, true},
-    {"TERMS_READY", TERMS_READY, true}, {"Z_TAKEN", Z_TAKEN}, {"CHAIN_ONLY", CHAIN_ONLY}};
+const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
+                                       {"GO", GO, true},
+                                       {"Z_READY", Z_READY, true},
+                                       {"TERMS_READY", TERMS_READY, true},
+                                       {"Z_TAKEN", Z_TAKEN}};
 
 /* Returns a job in which addresses of mail are numbers of packets. */
 static Job job_of(const TilesPlan &plan) {

@@ -14,7 +14,7 @@ typedef struct {
   int id;
   int elsewhere; /* not 0 if something goes wrong without it elsewhere, too */
 } EpochBarrier;
-enum { EPOCH_BARRIERS = 6 };
+enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
 /* Mail with two buffers: place and size of the first one, in packets. The second one follows. */

@@ -81,7 +81,7 @@ struct Drawn {
   std::vector<bool> queued;      /* warps */
   std::vector<Slot> slots;
   std::vector<Lane *> copied;    /* wait for a copy */
-  std::vector<size_t> queues[2]; /* warps that can go on; slow ones */
+  std::vector<size_t> queues[2]; /* warps that can run; slow warps */
   std::priority_queue<Late> late;
   uint64_t time, drawn; /* drawn: random numbers so far */
   uint64_t moves;       /* packets that arrived, and rounds of barriers */

@@ -38,7 +38,7 @@ extern DrawnLaunch drawn_launch;
 void schedules_await_copy(void);
 void schedules_copied(void);
 
-uint64_t schedules_packets(void); /* of mail that were sent so far */
+uint64_t schedules_packets(void); /* packets of mail sent so far */
 
 /* Returns lines that say what went wrong in the last launch, which then returned
    cudaErrorLaunchFailure, or "". For a deadlock they say which threads wait for what. */
