@@ -121,9 +121,7 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
                              .json = o->json,
                              .show = o->show,
                              .names = o->class_names,
-                             .file = stdout,
-                             .failed = report_failure,
-                             .context = a->report};
+                             .report = a->report};
   if (!predict_pictures(engine, &pictures, error)) return false;
   if (!o->json) run_files_say_wrote(a->report, o->show, "");
   return true;

@@ -1,12 +1,12 @@
 /* Answers for pictures of digits, as text or JSON. */
 #include "predict/predict.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <string.h>
 
 #include "base/interrupt.h"
+#include "base/output.h"
 #include "plot/figures.h"
+#include "train/report.h"
 
 /* The state while pictures are answered. */
 typedef struct {
@@ -37,23 +37,22 @@ static int write_row(const Answers *a, const Photograph *photograph, int first, 
 
 /* Writes the answers as text. A box has ImageMagick's form, so that it can be given to -crop. */
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
-  FILE *file = a->pictures->file;
   char name[4 * PATH_MAX];
   RowText row;
   text_printable(name, sizeof name, path);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
     const SeenAnswer *answer = &a->answer[i];
-    fprintf(file, "%s  ", name);
+    printf("%s  ", name);
     if (photograph->count > 1)
-      fprintf(file, "%dx%d+%d+%d  ", box->width, box->height, box->left, box->top);
-    fprintf(file, "%s  %.2f%%%s\n", class_name(a->pictures->names, answer->best).text,
-            100 * answer->probabilities[answer->best], answer->sure ? "" : "  unsure");
+      printf("%dx%d+%d+%d  ", box->width, box->height, box->left, box->top);
+    printf("%s  %.2f%%%s\n", class_name(a->pictures->names, answer->best).text,
+           100 * answer->probabilities[answer->best], answer->sure ? "" : "  unsure");
   }
   for (int i = 0; photograph->count > 1 && i < photograph->count;) {
-    fprintf(file, "%s  line %d  ", name, photograph->row[i] + 1);
+    printf("%s  line %d  ", name, photograph->row[i] + 1);
     i = write_row(a, photograph, i, row);
-    fprintf(file, "%s\n", row);
+    printf("%s\n", row);
   }
 }
 
@@ -61,29 +60,26 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
 
 static void write_json(const Answers *a, const char *path, const Image *image,
                        const Photograph *photograph) {
-  FILE *file = a->pictures->file;
   RowText row;
-  fputs("{\"picture\": ", file);
-  json_text(path, file);
-  fprintf(file, ", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width,
-          image->file_height);
+  fputs("{\"picture\": ", stdout);
+  json_text(path, stdout);
+  printf(", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width, image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const PhotographBox *box = &photograph->box[i];
     const SeenAnswer answer = a->answer[i];
-    fprintf(file, "%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box->left,
-            box->top, box->width, box->height, answer.best);
-    class_name_print_json(file, a->pictures->names, answer.best);
-    fprintf(file, ", \"sure\": %s, \"probabilities\": [", answer.sure ? "true" : "false");
-    for (int c = 0; c < a->classes; c++)
-      fprintf(file, c ? ", %.6g" : "%.6g", answer.probabilities[c]);
-    fputs("]}", file);
+    printf("%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box->left, box->top,
+           box->width, box->height, answer.best);
+    class_name_print_json(stdout, a->pictures->names, answer.best);
+    printf(", \"sure\": %s, \"probabilities\": [", answer.sure ? "true" : "false");
+    for (int c = 0; c < a->classes; c++) printf(c ? ", %.6g" : "%.6g", answer.probabilities[c]);
+    fputs("]}", stdout);
   }
-  fputs("], \"rows\": [", file);
-  for (int i = 0; i < photograph->count; json_text(row, file)) {
-    fputs(i ? ", " : "", file);
+  fputs("], \"rows\": [", stdout);
+  for (int i = 0; i < photograph->count; json_text(row, stdout)) {
+    fputs(i ? ", " : "", stdout);
     i = write_row(a, photograph, i, row);
   }
-  fputs("]}\n", file);
+  fputs("]}\n", stdout);
 }
 
 /* ---- one picture -------------------------------------------------------------------------- */
@@ -114,7 +110,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
 
 /* Reports the previous picture without an answer and stores this one; the caller gets the last. */
 static void set_aside(Answers *a, const Error *error) {
-  if (*a->failure.text) a->pictures->failed(a->pictures->context, &a->failure);
+  if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
   a->failure = *error;
 }
 
@@ -149,8 +145,7 @@ static bool answer_all(Answers *a, Error *error) {
   const Pictures *pictures = a->pictures;
   for (int i = 0; i < pictures->count; i++)
     if (!answer_picture(a, pictures->paths[i], error)) return false;
-  if (fflush(pictures->file) != 0 || ferror(pictures->file))
-    return error_set(error, "cannot write the predictions: %s", strerror(errno));
+  if (!standard_output_flush(error)) return false;
   if (!*a->failure.text) return true;
   *error = a->failure;
   *a->failure.text = '\0';
@@ -171,7 +166,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes)};
   const bool good = a.probabilities ? answer_all(&a, error)
                                     : error_set(error, "no memory for %zu classes", classes);
-  if (*a.failure.text) pictures->failed(pictures->context, &a.failure); /* before the last error */
+  if (*a.failure.text) report_failure(pictures->report, &a.failure); /* before the last error */
   free(a.probabilities);
   return good;
 }

@@ -66,9 +66,6 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
 
 /* ---- pictures ----------------------------------------------------------------------------- */
 
-/* Called for a picture that has no answer; the other pictures follow. */
-typedef void PictureFailed(void *context, const Error *error);
-
 typedef struct {
   char *const *paths; /* (count) */
   int count;
@@ -76,14 +73,12 @@ typedef struct {
   bool json;         /* print a line of JSON per picture instead of text */
   const char *show;  /* a PNG of the first answered picture, beside what the network saw, or "" */
   const char *names; /* class names */
-  FILE *file;        /* where the lines go */
-  PictureFailed *failed;
-  void *context;
+  struct Report *report;
 } Pictures;
 
-/* Writes a line for each digit of each picture (see photograph.h): the picture's name, the digit's
+/* Prints a line for each digit of each picture (see photograph.h): the picture's name, the digit's
    box if there are several, the likeliest class with its probability, and "unsure" if that is below
    `confidence`. If there are several digits, it adds a line of text for each row of them. Pictures
    without an answer do not stop the others: the function returns false at the end, with the last
-   one's error in *error; `failed` gets the earlier ones. Any other error stops it. */
+   one's error in *error; `report` prints the earlier ones. Any other error stops it. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);

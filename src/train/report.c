@@ -178,7 +178,7 @@ void report_progress(Report *report, int epoch, int epochs, double done) {
   fflush(stdout);
 }
 
-void report_failure(void *report, const Error *error) {
+void report_failure(Report *report, const Error *error) {
   clear_progress(report);
   fflush(stdout);
   fprintf(stderr, "mlp-train: %s\n", error->text);

@@ -59,5 +59,5 @@ void report_result(Report *report, const char *format, ...) __attribute__((forma
 /* Prints a line unless quiet (report, format, ...). */
 #define report_note(report, ...) ((report)->quiet ? (void)0 : report_result(report, __VA_ARGS__))
 
-/* Prints `mlp-train: sentence` on standard error. `report` is a Report, as of report_remark. */
-void report_failure(void *report, const Error *error);
+/* Prints `mlp-train: sentence` on standard error. */
+void report_failure(Report *report, const Error *error);
