@@ -43,7 +43,8 @@ static inline const char *plural(int count) {
 /* Returns a number with at least three digits, or "-" if it is not finite. */
 ShortText text_of_number(double value);
 
-/* Returns a number with as few digits as still read back bit for bit; if is_float, as a float32. */
+/* Returns the shortest text of a number that reads back with the same bits. If `is_float`, it is
+   read back as a float32. */
 ShortText number_text(double value, bool is_float);
 
 /* Prints text from `column` on and ends the line. Lines are broken at blanks, have at most `width`

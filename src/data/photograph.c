@@ -42,7 +42,7 @@ static int level_at(const Image *image, int x, int y) {
 }
 
 /* Ink covers less than its surroundings and differs more from them, so the skewness of the
-   differences tells whether it is light. Edges of shadows differ to both sides. A pixel's contrast
+   differences tells whether ink is light. Edges of shadows differ to both sides. A pixel's contrast
    is the share of light that dark ink takes, or the light that chalk adds to a black board. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
