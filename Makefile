@@ -461,11 +461,9 @@ FUZZ       := build/fuzz
 HARNESSES  := $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 fuzz:                       ## with clang: invent input for every reader, SECONDS each
-	@mkdir -p $(FUZZ)
-	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' >$(FUZZ)/runtime.c; \
-	$(FUZZ_CC) -fsanitize=fuzzer $(FUZZ)/runtime.c -o $(FUZZ)/runtime 2>/dev/null || \
-	  { echo "make fuzz needs clang with libFuzzer: sudo apt-get install clang libclang-rt-dev" >&2; \
-	    exit 1; }
+	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	  $(FUZZ_CC) -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null || \
+	  { echo "make fuzz needs clang with libFuzzer: sudo apt-get install clang libclang-rt-dev" >&2; exit 1; }
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
@@ -483,9 +481,8 @@ $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/read.a $(wildcard tests/fuzz/*.h)
 COVERED := BUILD=build/coverage PLACE=build/coverage CUDA=0 CFLAGS='-O0 -g --coverage'
 
 coverage: setup             ## with lcov: the share of each file's lines that the tests run, without a GPU
-	@$(BUILD_ON_EVERY_CORE) $(COVERED) all tests
-	@find build/coverage -name '*.gcda' -delete
-	@PROGRAMS=build/coverage scripts/run_tests.sh $(TESTS:$(BUILD)/%=build/coverage/%) $(SCENARIOS)
+	@rm -f $$(find build/coverage -name '*.gcda' 2>/dev/null)
+	@$(MAKE) test SETUP=0 $(COVERED)
 	@lcov -q -c -d build/coverage/src -b . --no-external -o build/coverage/lines.info 2>/dev/null
 	@lcov -l build/coverage/lines.info
 
