@@ -234,7 +234,8 @@ TEST(pieces_become_digits) {
     char text[512] = "";
     for (int i = 0; i < found.count; i++)
       snprintf(text + strlen(text), sizeof text - strlen(text), "%s%dx%d+%d+%d", i ? " " : "",
-               found.box[i].width, found.box[i].height, found.box[i].left, found.box[i].top);
+               box_width(found.box[i]), box_height(found.box[i]), found.box[i].left,
+               found.box[i].top);
     photograph_free(&found);
     assert_string_equal(text, row->boxes);
   }

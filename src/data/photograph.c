@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "data/grid.h"
-
 /* Ink is how far each pixel stands out from the ground around it, in any light. */
 typedef struct {
   int width, height;
@@ -376,11 +374,11 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-static PhotographBox in_file(const Image *image, Box box) {
-  const int k = image->shrunk, left = box.left * k, top = box.top * k;
-  const int right = box.right == image->width ? image->file_width : box.right * k;
-  const int bottom = box.bottom == image->height ? image->file_height : box.bottom * k;
-  return (PhotographBox){left, top, right - left, bottom - top};
+static Box in_file(const Image *image, Box box) {
+  const int k = image->shrunk;
+  return (Box){box.left * k, box.top * k,
+               box.right == image->width ? image->file_width : box.right * k,
+               box.bottom == image->height ? image->file_height : box.bottom * k};
 }
 
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,

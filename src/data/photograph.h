@@ -1,18 +1,14 @@
 /* Finds the digits in a picture, orders them, and sizes and centres them as MNIST's are. */
 #pragma once
 
+#include "data/grid.h"
 #include "data/image.h"
 
 enum { PHOTOGRAPH_MOST = 100 }; /* digits in a picture */
 
-/* The box of a digit's ink, in pixels of the file, upright. */
 typedef struct {
-  int left, top, width, height;
-} PhotographBox;
-
-typedef struct {
-  int count; /* number of digits, at least 1 */
-  PhotographBox box[PHOTOGRAPH_MOST];
+  int count;                /* number of digits, at least 1 */
+  Box box[PHOTOGRAPH_MOST]; /* of a digit's ink, in pixels of the file, upright */
   int row[PHOTOGRAPH_MOST]; /* the line that the digit is in, from 0 at the top */
   uint8_t *pixels;          /* (count, side, side): from 0, ground, to 255, ink */
 } Photograph;

@@ -356,11 +356,11 @@ bool plot_seen(const char *name, const Image *image, const Photograph *p, const 
                      0x10101u * image->level[down * image->width + right]);
   }
   for (int i = 0; i < p->count; i++) {
-    const PhotographBox *box = &p->box[i];
+    const Box box = p->box[i];
     const SeenAnswer *a = &answers[i];
-    const double scale = 1 / (step * image->shrunk), left = MARGIN + box->left * scale - 2,
-                 top = HEAD + box->top * scale - 2, right = left + box->width * scale + 4,
-                 bottom = top + box->height * scale + 4;
+    const double scale = 1 / (step * image->shrunk), left = MARGIN + box.left * scale - 2,
+                 top = HEAD + box.top * scale - 2, right = left + box_width(box) * scale + 4,
+                 bottom = top + box_height(box) * scale + 4;
     const Colour colour = page_series[a->sure ? 0 : 1];
     const ShortText number = text_format("%d", i + 1),
                     answer = text_format("%d: %s", i + 1, class_name(names, a->best).text),

@@ -41,11 +41,11 @@ static void write_text(const Answers *a, const char *path, const Photograph *pho
   RowText row;
   text_printable(name, sizeof name, path);
   for (int i = 0; i < photograph->count; i++) {
-    const PhotographBox *box = &photograph->box[i];
+    const Box box = photograph->box[i];
     const SeenAnswer *answer = &a->answer[i];
     printf("%s  ", name);
     if (photograph->count > 1)
-      printf("%dx%d+%d+%d  ", box->width, box->height, box->left, box->top);
+      printf("%dx%d+%d+%d  ", box_width(box), box_height(box), box.left, box.top);
     printf("%s  %.2f%%%s\n", class_name(a->pictures->names, answer->best).text,
            100 * answer->probabilities[answer->best], answer->sure ? "" : "  unsure");
   }
@@ -65,10 +65,10 @@ static void write_json(const Answers *a, const char *path, const Image *image,
   json_text(path, stdout);
   printf(", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width, image->file_height);
   for (int i = 0; i < photograph->count; i++) {
-    const PhotographBox *box = &photograph->box[i];
+    const Box box = photograph->box[i];
     const SeenAnswer answer = a->answer[i];
-    printf("%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box->left, box->top,
-           box->width, box->height, answer.best);
+    printf("%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box.left, box.top,
+           box_width(box), box_height(box), answer.best);
     class_name_print_json(stdout, a->pictures->names, answer.best);
     printf(", \"sure\": %s, \"probabilities\": [", answer.sure ? "true" : "false");
     for (int c = 0; c < a->classes; c++) printf(c ? ", %.6g" : "%.6g", answer.probabilities[c]);

@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (photograph_find(&image, "it", side, &found, &error)) {
     REQUIRE(found.count >= 1 && found.count <= PHOTOGRAPH_MOST);
     for (int i = 0; i < found.count; i++) {
-      const PhotographBox b = found.box[i];
-      REQUIRE(b.left >= 0 && b.top >= 0 && b.width >= 1 && b.height >= 1);
-      REQUIRE(b.left + b.width <= image.file_width && b.top + b.height <= image.file_height);
+      const Box b = found.box[i];
+      REQUIRE(b.left >= 0 && b.top >= 0 && box_width(b) >= 1 && box_height(b) >= 1);
+      REQUIRE(b.right <= image.file_width && b.bottom <= image.file_height);
       require_digit(found.pixels + (size_t)i * (size_t)side * (size_t)side, side);
     }
     photograph_free(&found);
