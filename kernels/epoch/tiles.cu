@@ -197,17 +197,25 @@ static float scale_of_k(const TilesJob &of, int inputs) {
   return ldexpf(1.0f, 15 - exponent);
 }
 
-static Rule rule_of(const TilesJob &of) {
+static Factors factors_of(const TilesJob &of, float scale, float decay) {
   const float rate = of.learning_rate, momentum = of.rule.momentum;
   const bool nesterov = of.rule.kind == OPTIMIZER_NESTEROV;
+  Factors by = {};
+  by.scale = scale;
+  by.m = (nesterov ? rate * momentum : rate) * scale;
+  by.g = nesterov ? rate * scale : 0.0f;
+  by.known_m = by.m * momentum;
+  by.known_w = (by.m + by.g) / scale * decay;
+  by.decay = of.rule.kind == OPTIMIZER_ADAMW ? rate * decay : decay / scale;
+  return by;
+}
+
+static Rule rule_of(const TilesJob &of) {
   Rule rule = {};
   rule.is = of.rule;
-  rule.rate = rate;
-  rule.of_m = nesterov ? rate * momentum : rate;
-  rule.of_g = nesterov ? rate : 0.0f;
-  rule.known_m = rule.of_m * momentum;
-  rule.of_gradient = rule.of_m + rule.of_g;
-  rule.known_w = rule.of_gradient * of.rule.weight_decay;
+  rule.weights = factors_of(of, W_SCALE, of.rule.weight_decay);
+  rule.biases = factors_of(of, 1, 0);
+  rule.of_gradient = rule.biases.m + rule.biases.g;
   rule.averages = of.ema > 0.0f;
   return rule;
 }

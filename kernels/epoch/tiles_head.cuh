@@ -90,9 +90,9 @@ template <class S> struct Head : Ground<S> {
         mma_m16n8k16_fp16(sum[m], a[1], r[2], r[3]);
       }
     }
-    constexpr float SCALE = W_SCALE / (DZ_SCALE * H_SCALE);
+    constexpr float SCALE = 1.0f / (DZ_SCALE * H_SCALE);
     unrolled (e, 4)
-      update<SECOND>(job.rule, now, W_SCALE, true,
+      update<SECOND>(job.rule, job.rule.weights, now,
                      add_terms(sum[e / 2 * 2], sum[e / 2 * 2 + 1], e % 2) * SCALE, x[e]);
     if (job.rule.averages)
       unrolled (e, 4) move_average(now, x[e].w, x[e].a);
@@ -114,7 +114,8 @@ template <class S> struct Head : Ground<S> {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
     unrolled (e, 4)
-      update<SECOND>(job.rule, now, 1, false, bias_index(e) < 0 ? 0.0f : sum[e] / DZ_SCALE, x[e]);
+      update<SECOND>(job.rule, job.rule.biases, now, bias_index(e) < 0 ? 0.0f : sum[e] / DZ_SCALE,
+                     x[e]);
     if (job.rule.averages)
       unrolled (e, 4) move_average(now, x[e].w, x[e].a);
   }

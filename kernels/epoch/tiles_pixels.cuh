@@ -85,7 +85,7 @@ template <class S> struct Pixels : Ground<S> {
       barrier_wait(&s.pixels_came[step % S::BUFFERS], step / S::BUFFERS & 1);
     unrolled (i, N) {
       float u[4];
-      unrolled (e, 4) u[e] = KNOWN ? known_of(job.rule, true, w[i][e], m[i][e]) : w[i][e];
+      unrolled (e, 4) u[e] = KNOWN ? known_of(job.rule.weights, w[i][e], m[i][e]) : w[i][e];
       a[i][0] = split(u[0], u[1], a[i][1]);
       a[i][2] = split(u[2], u[3], a[i][3]);
     }
@@ -134,7 +134,7 @@ template <class S> struct Pixels : Ground<S> {
   template <int FIRST, int COUNT>
   __device__ __forceinline__ void update_piece(int step, uint32_t own, float off,
                                                const StepNumbers &now) {
-    const float scale = job.pixel_factor * (W_SCALE * PIXEL / DZ_SCALE);
+    const float scale = job.pixel_factor * (PIXEL / DZ_SCALE);
     float even[COUNT][4] = {}, odd[COUNT][4] = {};
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4], r[COUNT][4];
@@ -164,7 +164,7 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) v = *extra(0, FIRST + i);
       unrolled (e, 4) {
         Weight x = {ws[e], ms[e], (&v.x)[e], 0.0f};
-        update<SECOND>(job.rule, now, W_SCALE, true, sum[i][e] * scale, x);
+        update<SECOND>(job.rule, job.rule.weights, now, sum[i][e] * scale, x);
         ws[e] = x.w, ms[e] = x.m, (&v.x)[e] = x.v;
       }
       if (SECOND) *extra(0, FIRST + i) = v;

@@ -33,7 +33,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     fetch_pixels<S>(*this, step + 1, end);
   }
   __device__ void show_bias(const Weight &bias, int step, bool known) const {
-    if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule, false, bias.w, bias.m) : bias.w;
+    if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule.biases, bias.w, bias.m) : bias.w;
   }
   /* The four lanes 4 g + t add up the rows of unit g. */
   __device__ __forceinline__ void update_bias(Weight &bias, int step) const {
@@ -50,7 +50,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
     sum += __shfl_xor_sync(FULL_WARP, sum, 1);
     sum += __shfl_xor_sync(FULL_WARP, sum, 2);
     const StepNumbers now = this->numbers(step);
-    update<S::SECOND>(job.rule, now, 1, false, sum / DZ_SCALE, bias);
+    update<S::SECOND>(job.rule, job.rule.biases, now, sum / DZ_SCALE, bias);
     if (job.rule.averages) move_average(now, bias.w, bias.a);
   }
 

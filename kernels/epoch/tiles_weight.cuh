@@ -1,6 +1,7 @@
 /* The update of a weight that stays on its multiprocessor. It follows the rules of
-   base/optimizer.h, with factors that are computed once. Weights, momenta, averages, gradients and
-   second moments are kept multiplied by `scale`, a power of two. */
+   base/optimizer.h, with factors that are computed once. Weights and averages are kept multiplied
+   by a power of two. Gradients and moments are not: a moment that falls towards 0 has the same bits
+   whether it stays on the chip or is stored and loaded between two launches. */
 #pragma once
 
 #include "batch.cuh"
@@ -8,12 +9,20 @@
 
 namespace tiles {
 
-/* Factors that are the same in every update. By sgd and nesterov a weight loses of_m m + of_g g,
-   where m is the new momentum. Before the gradient g is known, the weight loses known_m m + known_w
-   w, with the old m and w. When g is known, it also loses of_gradient g. */
+/* Factors of all weights, or of all biases. `scale` is the power of two. By sgd and nesterov a
+   weight loses m times the new momentum and g times the gradient. Before the gradient is known, it
+   loses known_m times the old momentum and known_w times itself. `decay` is what a gradient gains
+   from the weight; by adamw, the part of itself that the weight loses. */
+struct Factors {
+  float scale, m, g, known_m, known_w, decay;
+};
+
+/* What is the same in every update. of_gradient: what a weight loses for each unit of its gradient
+   by sgd and nesterov, without the power of two. */
 struct Rule {
   OptimizerRule is;
-  float rate, of_m, of_g, known_m, known_w, of_gradient;
+  Factors weights, biases;
+  float of_gradient;
   bool averages;
 };
 
@@ -27,24 +36,23 @@ struct Weight {
   float w, m, v, a; /* v: second moment, a: average; 0 if unused */
 };
 
-/* Updates a weight and its moments, not its average. `decays` is false for a bias. */
+/* Updates a weight and its moments, not its average. g: the gradient. */
 template <bool SECOND>
-__device__ __forceinline__ void update(const Rule &rule, const StepNumbers &now, float scale,
-                                       bool decays, float g, Weight &x) {
-  const float decay = decays ? rule.is.weight_decay : 0.0f;
+__device__ __forceinline__ void update(const Rule &rule, const Factors &by, const StepNumbers &now,
+                                       float g, Weight &x) {
   if constexpr (SECOND) {
     if (rule.is.kind == OPTIMIZER_ADAM)
-      g = fmaf(decay, x.w, g);
+      g = fmaf(by.decay, x.w, g);
     else
-      x.w = fmaf(-rule.rate * decay, x.w, x.w);
+      x.w = fmaf(-by.decay, x.w, x.w);
     x.m = fmaf(rule.is.beta1, x.m, (1 - rule.is.beta1) * g);
-    x.v = fmaf(rule.is.beta2, x.v, (1 - rule.is.beta2) * g * (g / scale));
-    const float root = sqrt_approximate(x.v / scale);
-    x.w -= now.step * __fdividef(x.m, fmaf(root, now.second_root, rule.is.epsilon));
+    x.v = fmaf(rule.is.beta2, x.v, (1 - rule.is.beta2) * g * g);
+    const float root = sqrt_approximate(x.v);
+    x.w -= by.scale * now.step * __fdividef(x.m, fmaf(root, now.second_root, rule.is.epsilon));
   } else {
-    g = fmaf(decay, x.w, g);
+    g = fmaf(by.decay, x.w, g);
     x.m = fmaf(rule.is.momentum, x.m, g);
-    x.w = fmaf(-rule.of_m, x.m, fmaf(-rule.of_g, g, x.w));
+    x.w = fmaf(-by.m, x.m, fmaf(-by.g, g, x.w));
   }
 }
 
@@ -52,8 +60,8 @@ __device__ __forceinline__ void move_average(const StepNumbers &now, float w, fl
   a = fmaf(now.moves, w - a, a);
 }
 
-__device__ __forceinline__ float known_of(const Rule &rule, bool decays, float w, float m) {
-  return fmaf(-rule.known_m, m, decays ? fmaf(-rule.known_w, w, w) : w);
+__device__ __forceinline__ float known_of(const Factors &by, float w, float m) {
+  return fmaf(-by.known_m, m, fmaf(-by.known_w, w, w));
 }
 
 /* The flat arrays of a launch. *d_overflowed becomes 1 if a stored weight is not finite. */
@@ -66,7 +74,7 @@ struct FlatArrays {
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
-  return {of.d_w[at] * scale, of.d_m[at] * scale, SECOND ? of.d_v[at] * scale : 0.0f,
+  return {of.d_w[at] * scale, of.d_m[at], SECOND ? of.d_v[at] : 0.0f,
           of.d_average ? of.d_average[at] * scale : 0.0f};
 }
 
@@ -75,8 +83,8 @@ __device__ inline void store_weight(const FlatArrays &of, long long at, float sc
                                     const Weight &x) {
   if (at < 0) return;
   of.d_w[at] = x.w / scale;
-  of.d_m[at] = x.m / scale;
-  if (SECOND) of.d_v[at] = x.v / scale;
+  of.d_m[at] = x.m;
+  if (SECOND) of.d_v[at] = x.v;
   if (of.d_average) of.d_average[at] = x.a / scale;
   if (!isfinite(x.w)) *of.d_overflowed = 1;
 }
