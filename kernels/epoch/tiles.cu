@@ -131,9 +131,12 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   const Variant *of = variant_of(shape, way);
   if (mail && blocks + 1 > limits.multiprocessors)
     return "the layers need more multiprocessors than this GPU has";
-  if (!of) return "without clusters of blocks it takes batches up to 64";
+  if (!of)
+    return limits.clusters ? "so large a network takes batches up to 64"
+                           : "without clusters of blocks it takes batches up to 64";
   if (mail && shape.size[shape.layers] > MAIL_CLASSES)
-    return "without clusters of blocks it takes up to 12 classes";
+    return limits.clusters ? "so large a network takes up to 12 classes"
+                           : "without clusters of blocks it takes up to 12 classes";
   const Variant &v = *of;
   Job job = {};
   plan->extra_is_shared = 1;
