@@ -223,6 +223,12 @@ test: setup                 ## set up, build, run every test that this machine c
 	@$(BUILD_ON_EVERY_CORE) all tests
 	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) PROGRAMS=$(PLACE) scripts/run_tests.sh $(TESTS) $(SCENARIOS)
 
+SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
+
+short: setup                ## tests of threads and ranks, in which SANITIZE=1 or thread sees most
+	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
+	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
+
 fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
