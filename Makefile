@@ -409,7 +409,7 @@ WITHOUT_LIBRARIES := -isystem src/measure/cuda/absent -DWITHOUT_CUBLAS='"the emu
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
             $(EMULATOR_INCLUDE) -Isrc -Ikernels -MMD -MP
 KERNEL_FLAGS := $(AS_NVCC) -O1 -g1 -w # nvcc warns of kernels already
-$(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -O2 -Itests
+$(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(BUILD)/tests/support/schedules.o: CXX_FLAGS += -Itests
 $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
   C_FLAGS += $(if $(EMULATED),-DHAVE_EMULATOR $(EMULATOR_INCLUDE))
