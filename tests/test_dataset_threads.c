@@ -75,7 +75,8 @@ TEST(test_half_of_the_memory) {
   assert_in_range(ended.kilobytes / 1024, 32, 80);
 }
 
-/* About 20 chunks have the file's order, bit for bit, for any number of threads and rows ahead. */
+/* Reads a file of about 20 chunks. The rows are the same bits in the same order, for any number of
+   threads and of rows read ahead. */
 TEST(test_the_same_rows) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
   static const struct {

@@ -2,8 +2,9 @@
    Compares them with the float64 reference for logits that overflow, vanish and tie. */
 #include "support/kernel_tests.h"
 
-/* A logit is scale u + offset, with u uniform in [-1, 1). `peak` holds for one class, which changes
-   from row to row, or for two that tie; `usual` holds for the others. */
+/* A logit is scale u + offset, with u uniform in [-1, 1). One class has line `peak`;
+   which class it is changes from row to row. If `tied`, two classes have line `peak`. The other
+   classes have line `usual`. */
 typedef struct {
   double scale, offset;
 } Line;

@@ -41,8 +41,9 @@ __device__ float orbit(float y, float c) {
   return y;
 }
 
-/* Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's. EACH neighbours
-   take the same of COUNT paths. If COUNT is 1, only the GPU knows which path it is. */
+/* Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's. There are COUNT
+   paths, and every EACH neighbours take the same path. If COUNT is 1, all take path `zero`, which
+   is an argument so that the compiler cannot drop the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

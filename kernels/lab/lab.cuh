@@ -189,7 +189,7 @@ template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }
 
-/* LabTopic.refuse of a topic whose grids have a thread per element and THREADS per block. */
+/* Serves as LabTopic.refuse. The topic's kernels have one thread per element, THREADS per block. */
 template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
   return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"
                                                     : nullptr;

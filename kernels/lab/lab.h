@@ -90,7 +90,8 @@ typedef enum {
   LAB_PART,    /* a part of the work alone, timed for comparison; its output is not checked */
 } LabKind;
 
-/* A rung. A table's row has the first three or four fields in their order, then others by name. */
+/* A rung. A row of a table gives the first three or four fields in this order without their names.
+   It names the fields that follow. */
 typedef struct {
   const char *name;   /* as --rung takes it: "shared-tile" */
   const char *lesson; /* one sentence on what this step teaches, without its full stop */

@@ -48,7 +48,7 @@ __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[T
   }
 }
 
-/* Notes an overflow if one of two first terms is infinity or NaN. */
+/* Notes an overflow if a value of `pair` is infinity or NaN. `pair` has two values' first terms. */
 __device__ inline void note_overflow(const Terms &t, uint32_t pair) {
   if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
 }

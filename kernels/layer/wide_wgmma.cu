@@ -58,7 +58,8 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Tiles are paired unless a tenth of them would stay single. */
+/* Divides the work among blocks. Tiles are not paired if more than a tenth of them would have no
+   partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {

@@ -21,8 +21,9 @@ __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
-/* Computes Z1 (64, 20) of the block's units = pixels (64, 784) W1^T, by all warps. A warpgroup has
-   192 inputs; the first also has the last 16. Thread 64 fetches numbers of rows two steps ahead. */
+/* Computes Z1 (64, 20) = pixels (64, 784) W1^T for the block's 20 units, by all warps. Each
+   warpgroup sums over 192 inputs. The first warpgroup also adds the last 16 inputs. Thread 64
+   fetches the row numbers of the step after next. */
 __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {

@@ -94,12 +94,14 @@ static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A thread's place: warp `w` of warpgroup `group`; in operands of tensor cores lane 4 g + q. */
+/* A thread's place: warp `w` of warpgroup `group`. Its lane is 4 g + q. In operands of tensor cores
+   g is PTX's groupID, and q is PTX's threadID_in_group. */
 struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
 
-/* Each phase asks anew. Otherwise the compiler keeps the addresses of all phases in registers. */
+/* Each phase calls this again. Otherwise the compiler would keep the addresses of all phases in
+   registers. */
 __device__ inline Lanes lanes() {
   int t = threadIdx.x;
   asm volatile("" : "+r"(t));

@@ -23,8 +23,10 @@ static inline bool is_same_file(const struct stat *a, const struct stat *b) {
 
 typedef struct {
   const char *option; /* its long name */
-  const char *path;   /* NULL or "" is not given; "-" is standard input, or output if `written` */
-  bool written;       /* if false, the file is only read */
+  /* NULL or "" means that the option is not given. "-" means standard output if `written`, and
+     standard input otherwise. */
+  const char *path;
+  bool written; /* if false, the file is only read */
 } NamedFile;
 
 /* Refuses a run whose output would destroy an input or another output. Call it before anything is

@@ -100,9 +100,9 @@ extern const OptionTable options_table;
 /* Sets the built-in defaults. */
 void options_default(Options *options);
 
-/* Sets the options that a configuration file, or the installed preset of that name, gives. Others
-   keep their value. Returns false for an unknown section or key, a key given twice, a bad value or
-   a bad line; the error names file and line. */
+/* Sets the options that a configuration file gives. `path` may also name an installed preset. Other
+   options keep their value. Returns false for an unknown section or key, a key given twice, a bad
+   value or a bad line; the error names file and line. */
 bool options_read_file(Options *options, const char *path, Error *error);
 /* Reads the text that options_print_config wrote for a saved run. `name` is for the error. Refuses
    keys that a saved run does not hold. Unknown keys may be options of older programs: they are

@@ -323,7 +323,8 @@ static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known. An archive's is known only once unpacked. */
+/* Returns true if the length of the text is known. The text of an archive has no known length
+   before it is unpacked. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }

@@ -99,7 +99,7 @@ static const double INK_SHARE = 0.3;
    if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
   enum { LEAST_CONTRAST = 20 }; /* 20 of 255 levels on white paper */
-  enum { SMALL = 48 };          /* pixels; a digit fills half of a side of smaller pictures */
+  enum { SMALL = 48 };          /* pixels; a stroke up to this wide may take half of a side */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,

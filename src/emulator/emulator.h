@@ -28,7 +28,7 @@ void emulator_print(const char *heading);
 typedef struct {
   uint64_t launches, barriers;
   uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes needed */
-  uint64_t bytes_once;                    /* bytes read, and bytes written, each once per launch */
+  uint64_t bytes_once;                    /* per launch: distinct bytes read + distinct written */
   uint64_t turns, least_turns;            /* of shared memory's banks */
   uint64_t atomic_turns;                  /* the part of `turns` that atomics take */
   uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */

@@ -278,8 +278,8 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
 ACCESSES(read, false)
 ACCESSES(write, true)
 
-/* Checks a struct that is passed by value. It may be aligned to less than its size, and a GPU moves
-   words. */
+/* Checks an access to a struct that is passed by value, word by word, as a GPU moves it. A word has
+   4 bytes, or fewer if the struct's address is not a multiple of 4. */
 static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
   size_t word = std::min(size, (size_t)4);
   while ((uintptr_t)at % word != 0) word /= 2;

@@ -78,8 +78,9 @@ typedef struct Engine Engine;
 typedef struct {
   /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. Its content stays. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
-  /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows),
-     after work on those. The engine owns the buffer until the next `staging` for it returns. */
+  /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows).
+     The copy waits for work queued earlier that uses these dataset rows. The engine owns the
+     buffer until the next `staging` for it returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).

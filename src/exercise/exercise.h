@@ -109,9 +109,10 @@ typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
   ExerciseShape measured; /* the shape for which bytes and times are measured */
-  int handed_out;         /* kernels of the version that students get; as many earn nothing */
+  int handed_out;         /* kernels that the version handed out launches; only fewer
+                             earn points */
   bool right, fused;
-  bool compares;     /* the measured shape is the one for which ours was measured */
+  bool compares;     /* true if our fused version was measured on the same shape */
   char wrong[768];   /* why not right */
   char told[4096];   /* errors and costs, with source lines */
   ExerciseCall call; /* the call on the measured shape; launches: the maximum of all calls */

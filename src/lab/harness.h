@@ -44,7 +44,7 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 /* ---- tables (record.c) ---------------------------------------------------------------------- */
 
 /* The words of the column "check". In a file, a row without one is right. */
-#define LAB_UNCHECKED "-" /* the row was not run, or is a part */
+#define LAB_UNCHECKED "-" /* the row was not run, or its rung is a LAB_PART */
 #define LAB_RIGHT "right"
 #define LAB_WRONG "WRONG"
 #define LAB_REFUSED "refused"

@@ -111,8 +111,8 @@ PLANT(one_bank, "@6: a load of shared memory: 32.0 turns of the banks for a requ
 
 } // namespace
 
-/* Returns the expected finding, with lines as @N, or NULL if there is no such plant. *line is the
-   line of @0. */
+/* Returns the finding that is expected of a plant, or NULL if there is no such plant. In the text
+   @N stands for line *line + N. */
 extern "C" const char *plant(int which, const float *d_x, float *d, float *d_freed, int *line) {
   if (which > planted) return nullptr;
   *line = __LINE__;

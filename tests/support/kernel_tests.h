@@ -195,9 +195,9 @@ typedef struct {
 
 /* Returns the relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products
    with `others` further roundings. Adding one by one, the k-th rounding is up to 2^-24 of the k-th
-   partial sum. Roundings are almost random, so their squares add: sqrt(terms) 2^-24 / 4 was
-   measured for plain loops, and less for sums of partial sums. sqrt(terms) 2^-24 leaves a correct
-   kernel a factor of 4. `others` are up to 2^-24 each, and all may agree in sign.
+   partial sum. Roundings are almost random, so their squares add. Plain loops were measured at
+   sqrt(terms) 2^-24 / 4, and sums of partial sums below that. The bound sqrt(terms) 2^-24 leaves a
+   correct kernel a factor of 4. `others` are up to 2^-24 each, and all may agree in sign.
 
    tf32 does not pass: it rounds every factor by up to 2^-11, which is 2e-4 of the sum for any
    number of terms. The bound for 4096 terms is 4e-6. */

@@ -52,7 +52,7 @@ struct alignas(128) Line {
 struct Late {
   uint64_t due, order;
   size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
-  int half;           /* the second one: 1 */
+  int half;           /* 1 if these 8 bytes are the packet's second half, otherwise 0 */
   unsigned char packet[16];
   bool operator<(const Late &other) const { /* the earliest one is the queue's top */
     return due != other.due ? due > other.due : order > other.order;

@@ -25,11 +25,12 @@ typedef struct {
                     each half, in the sign of the first number or the last bit of the second */
   /* Faults, which tests must find: */
   int barrier_left_out;     /* 1 to 15: no thread arrives or waits at this barrier */
-  size_t buffer_at, buffer; /* packets: mail for the second buffer, of `buffer` packets after the
-                               first at buffer_at, goes to the first */
+  size_t buffer_at, buffer; /* two buffers of `buffer` packets lie side by side from packet
+                               buffer_at; mail for the second goes to the first */
   uint64_t stamp_too_low;   /* the packet with this number, from 1, is sent with the contents of the
                                step before */
-  uint32_t read_too_early;  /* one look in so many gets the packet of the step before */
+  uint32_t read_too_early;  /* one look in this many takes the previous step's packet for the
+                               packet of this step */
 } DrawnLaunch;
 
 extern DrawnLaunch drawn_launch;
