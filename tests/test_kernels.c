@@ -244,7 +244,6 @@ KERNEL_TEST(test_a_grid_too_large_is_refused) {
   if (why_not) skip_because(why_not);
   plan.steps = EPOCH_DIRECT;
   plan.blocks = 1 << 20;
-  if (plan.clusters) plan.clusters = plan.blocks / 16;
   const Batch batch = make_batch(64, 784, 10, 64, true, 30);
   float *d = poisoned_floats(1000);
   const TilesJob job = {.d_pixels = batch.view.d_pixels,

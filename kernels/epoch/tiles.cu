@@ -58,7 +58,7 @@ namespace tiles {
 static const Variant *variant_of(const TilesShape &shape, Way way) {
   const Variant *const all[] = {variants_first, variants_second, variants_mail, variants_80};
   for (const Variant *of : all)
-    for (int i = 0; i < (of == variants_80 ? 4 : 3); i++)
+    for (int i = 0; i < VARIANTS; i++)
       if (of[i].way == way && of[i].second == (shape.second != 0) && shape.batch <= of[i].rows)
         return &of[i];
   return nullptr;
@@ -227,6 +227,22 @@ static Rule rule_of(const TilesJob &of) {
 
 using namespace tiles;
 
+int tiles_clusters(void) {
+  return ask_once([] {
+           int clusters = 0;
+           cudaFuncAttributes of;
+           const Variant &v = variants_first[1];
+           const bool known =
+               cudaFuncGetAttributes(&of, v.kernel) == cudaSuccess && of.ptxVersion >= 90 &&
+               allow_large_clusters(v.kernel) == cudaSuccess &&
+               allow_shared(v.kernel, 232448) == cudaSuccess &&
+               ask_clusters(v.kernel, THREADS, 232448, RANKS, &clusters) == cudaSuccess;
+           launched(); /* forgets a failure */
+           return 1 + (known ? clusters : 0);
+         }) -
+         1;
+}
+
 void plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *plan, const char **why_not) {
   *why_not = lay_out(shape, *limits, plan);
 }
@@ -266,11 +282,18 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   }
   job.flat = {of->d_parameters, of->d_first, of->d_second, of->d_average, of->d_overflowed};
   job.results = {of->results.d_loss + of->position, of->results.d_correct + of->position};
+  /* All blocks must run at once, because they wait for each other. */
+  cudaLaunchAttribute together = clusters_of(RANKS);
+  if (v.way != BY_CLUSTERS) {
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+  } else if (plan->blocks > tiles_clusters() * RANKS) {
+    return cudaErrorCooperativeLaunchTooLarge;
+  } else {
+    TRY(allow_large_clusters(v.kernel));
+  }
   TRY(prepare(*of, job, v.rows, stream));
   TRY(allow_shared(v.kernel, plan->shared_bytes));
-  if (v.way == BY_CLUSTERS)
-    return launch_clusters(v, plan->blocks, plan->shared_bytes, job, stream);
-  void *arguments[] = {&job};
-  return launched(cudaLaunchCooperativeKernel(v.kernel, dim3(plan->blocks), dim3(THREADS),
-                                              arguments, plan->shared_bytes, stream));
+  return launch_with(&together, 1, v.kernel, plan->blocks, THREADS, plan->shared_bytes, stream,
+                     job);
 }

@@ -4,7 +4,7 @@
 
 namespace tiles {
 
-extern const Variant variants_80[4] = {
+extern const Variant variants_80[VARIANTS] = {
     variant<32, false, BY_MAIL_FROM_80>(), variant<64, false, BY_MAIL_FROM_80>(),
     variant<32, true, BY_MAIL_FROM_80>(), variant<64, true, BY_MAIL_FROM_80>()};
 

@@ -3,8 +3,8 @@
 
 namespace tiles {
 
-extern const Variant variants_first[3] = {variant<32, false, BY_CLUSTERS>(),
-                                          variant<64, false, BY_CLUSTERS>(),
-                                          variant<128, false, BY_CLUSTERS>()};
+extern const Variant variants_first[VARIANTS] = {variant<32, false, BY_CLUSTERS>(),
+                                                 variant<64, false, BY_CLUSTERS>(),
+                                                 variant<128, false, BY_CLUSTERS>()};
 
 } // namespace tiles

@@ -77,7 +77,7 @@ template <int ROWS, bool SECOND, Way WAY> Variant variant() {
           SECOND,
           WAY,
           S::AHEAD,
-          (const void *)tiles_kernel<ROWS, SECOND, WAY>,
+          tiles_kernel<ROWS, SECOND, WAY>,
           sizeof(S),
           (size_t)S::BUFFERS * S::PIXEL_BYTES,
           S::TURNS};

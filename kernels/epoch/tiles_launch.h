@@ -1,4 +1,4 @@
-/* What the files of level epoch's launcher share. */
+/* The variants of level epoch's kernel, and other parts that its launcher's files share. */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -12,18 +12,17 @@ struct Variant {
   bool second;
   Way way;
   bool ahead;
-  const void *kernel;
+  void (*kernel)(Job);
   size_t shared, pixels; /* in bytes: struct Shared, and all buffers of pixels */
   int turns;
 };
 
 /* The variants by file: clusters without second moments, clusters with second moments, mail on
-   compute capability 9.0, mail from 8.0 on. */
-extern const Variant variants_first[3], variants_second[3], variants_mail[3], variants_80[4];
-
-/* Starts a kernel with clusters of blocks. tiles_clusters.cu */
-cudaError_t launch_clusters(const Variant &of, int blocks, size_t shared, const Job &job,
-                            cudaStream_t stream);
+   compute capability 9.0, mail from 8.0 on. An array's last variants may have 0 rows, which suit
+   no batch. */
+constexpr int VARIANTS = 4;
+extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
+    variants_80[VARIANTS];
 
 /* Queues kernels that fill the job's arrays, for `rows` rows per step. tiles_prepare.cu */
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream);

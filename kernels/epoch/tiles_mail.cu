@@ -3,7 +3,7 @@
 
 namespace tiles {
 
-extern const Variant variants_mail[3] = {
+extern const Variant variants_mail[VARIANTS] = {
     variant<32, false, BY_MAIL>(), variant<64, false, BY_MAIL>(), variant<64, true, BY_MAIL>()};
 
 } // namespace tiles

@@ -103,25 +103,15 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
   }
 }
 
-/* Starts a kernel with a block for each step. */
-template <class... Parameters, class... Arguments>
-static cudaError_t start(void (*kernel)(Parameters...), int steps, int threads, cudaStream_t stream,
-                         const Arguments &...arguments) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(steps);
-  config.blockDim = dim3(threads);
-  config.stream = stream;
-  return launched(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...));
-}
-
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream) {
-  TRY(start(gather_kernel, job.steps, PREPARE_THREADS, stream, of, job.size[0], (uint32_t)job.batch,
-            rows, (uint4 *)job.pixels, (uint8_t *)job.labels, (float4 *)job.numbers));
-  if (job.k && job.steps > 1)
-    TRY(start(k_kernel, job.steps - 1, rows * rows / 16, stream, job, rows));
-  return job.keeps ? start(keeps_kernel, job.steps, PREPARE_THREADS, stream, job, of, rows,
-                           (uint8_t *)job.keeps)
-                   : cudaSuccess;
+  const auto start = [&](auto kernel, int steps, int threads, const auto &...arguments) {
+    return launch_with(nullptr, 0, kernel, steps, threads, 0, stream, arguments...);
+  };
+  TRY(start(gather_kernel, job.steps, PREPARE_THREADS, of, job.size[0], job.batch, rows,
+            (uint4 *)job.pixels, (uint8_t *)job.labels, (float4 *)job.numbers));
+  if (job.k && job.steps > 1) TRY(start(k_kernel, job.steps - 1, rows * rows / 16, job, rows));
+  if (!job.keeps) return cudaSuccess;
+  return start(keeps_kernel, job.steps, PREPARE_THREADS, job, of, rows, (uint8_t *)job.keeps);
 }
 
 } // namespace tiles

@@ -3,8 +3,8 @@
 
 namespace tiles {
 
-extern const Variant variants_second[3] = {variant<32, true, BY_CLUSTERS>(),
-                                           variant<64, true, BY_CLUSTERS>(),
-                                           variant<128, true, BY_CLUSTERS>()};
+extern const Variant variants_second[VARIANTS] = {variant<32, true, BY_CLUSTERS>(),
+                                                  variant<64, true, BY_CLUSTERS>(),
+                                                  variant<128, true, BY_CLUSTERS>()};
 
 } // namespace tiles

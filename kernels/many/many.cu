@@ -208,8 +208,7 @@ int many_clusters(void) {
     int clusters = 0;
     const bool known =
         allow_shared(many_kernel, sizeof(Shared)) == cudaSuccess &&
-        cudaFuncSetAttribute(many_kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) ==
-            cudaSuccess &&
+        allow_large_clusters(many_kernel) == cudaSuccess &&
         ask_clusters(many_kernel, THREADS, sizeof(Shared), BLOCKS, &clusters) == cudaSuccess;
     launched(); /* forgets a failure */
     return known ? clusters : 0;

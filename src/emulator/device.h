@@ -324,8 +324,15 @@ template <class A, class B> __host__ __device__ constexpr std::common_type_t<A, 
   return a < b ? b : a;
 }
 
-enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
-enum { cudaLaunchAttributeClusterDimension, cudaLaunchAttributeProgrammaticStreamSerialization };
+enum {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributeNonPortableClusterSizeAllowed
+};
+enum {
+  cudaLaunchAttributeClusterDimension,
+  cudaLaunchAttributeCooperative,
+  cudaLaunchAttributeProgrammaticStreamSerialization
+};
 struct cudaFuncAttributes {
   int ptxVersion;
 };
@@ -333,7 +340,7 @@ struct cudaLaunchAttribute {
   int id;
   struct {
     dim3 clusterDim;
-    int programmaticStreamSerializationAllowed;
+    int cooperative, programmaticStreamSerializationAllowed;
   } val;
 };
 struct cudaLaunchConfig_t {
@@ -347,8 +354,17 @@ template <class Kernel> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *at
   attributes->ptxVersion = __CUDA_ARCH__ / 10;
   return cudaSuccess;
 }
-template <class Kernel> cudaError_t cudaFuncSetAttribute(Kernel *kernel, int, size_t bytes) {
-  return emulator_allow((const void *)kernel, bytes);
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel *kernel, int attribute, size_t value) {
+  return attribute == cudaFuncAttributeMaxDynamicSharedMemorySize
+             ? emulator_allow((const void *)kernel, value)
+             : cudaSuccess;
+}
+/* There are no clusters. */
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, Kernel, const cudaLaunchConfig_t *) {
+  *clusters = 0;
+  return cudaSuccess;
 }
 template <class T>
 cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, size_t offset = 0,
@@ -360,6 +376,10 @@ cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, s
 template <class... Taken, class... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Taken...),
                                Given... given) {
+  constexpr unsigned MOST_AT_ONCE = 1 << 16; /* blocks */
+  for (unsigned i = 0; i < config->numAttrs; i++)
+    if (config->attrs[i].id == cudaLaunchAttributeCooperative && config->gridDim.x > MOST_AT_ONCE)
+      return cudaErrorCooperativeLaunchTooLarge;
   return kernel->*emulated::grid(config->gridDim, config->blockDim,
                                  config->dynamicSmemBytes)(given...);
 }

@@ -2,29 +2,6 @@
 #include "emulator/device.h"
 #include "support/schedules.h"
 
-/* Calls a kernel. A launch by its address does not know the kernel's type. */
-struct Kernel {
-  const void *address;
-  void (*call)(void *arguments); /* arguments: a pointer to each */
-};
-
-template <auto kernel, class... Parameters> Kernel kernel_of(void (*)(Parameters...)) {
-  return {reinterpret_cast<const void *>(kernel), [](void *arguments) {
-            void **next = *static_cast<void ***>(arguments);
-            std::apply(kernel, std::tuple<Parameters...>{*static_cast<Parameters *>(*next++)...});
-          }};
-}
-
-static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threads,
-                                    void **arguments, size_t shared, cudaStream_t);
-static cudaError_t cudaLaunchCooperativeKernel(const void *address, dim3 blocks, dim3 threads,
-                                               void **arguments, size_t shared,
-                                               cudaStream_t stream) {
-  constexpr unsigned MOST_BLOCKS = 1 << 16; /* blocks of one launch, which run at once */
-  if (blocks.x > MOST_BLOCKS) return cudaErrorCooperativeLaunchTooLarge;
-  return cudaLaunchKernel(address, blocks, threads, arguments, shared, stream);
-}
-
 /* `extern __shared__ __align__(128) unsigned char shared_memory[]` becomes the declaration of a
    function that returns the running block's array. */
 #undef __shared__
@@ -78,26 +55,8 @@ uint32_t address_in(uint32_t address, int rank); /* which nobody calls */
 
 /* The emulator has no clusters, so there are no such variants. */
 namespace tiles {
-extern const Variant variants_first[3] = {}, variants_second[3] = {};
-cudaError_t launch_clusters(const Variant &, int, size_t, const Job &, cudaStream_t) {
-  return cudaErrorInvalidValue;
-}
+extern const Variant variants_first[VARIANTS] = {}, variants_second[VARIANTS] = {};
 } // namespace tiles
-
-#define KERNEL(...) kernel_of<tiles_kernel<__VA_ARGS__>>(tiles_kernel<__VA_ARGS__>)
-
-static cudaError_t cudaLaunchKernel(const void *address, dim3 blocks, dim3 threads,
-                                    void **arguments, size_t shared, cudaStream_t) {
-  static const Kernel kernels[] = {
-      KERNEL(32, false, BY_MAIL_FROM_80), KERNEL(64, false, BY_MAIL_FROM_80),
-      KERNEL(32, true, BY_MAIL_FROM_80),  KERNEL(64, true, BY_MAIL_FROM_80),
-      KERNEL(32, false, BY_MAIL),         KERNEL(64, false, BY_MAIL),
-      KERNEL(64, true, BY_MAIL)};
-  for (const Kernel &kernel : kernels)
-    if (kernel.address == address)
-      return emulator_run(blocks, threads, shared, kernel.call, &arguments, sizeof arguments);
-  return cudaErrorInvalidValue;
-}
 
 const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
                                        {"GO", GO, true},
