@@ -130,8 +130,6 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
   if (!engine_can_train(&engine->config, range, error)) return false;
   if (range->steps == 0) return true;
-  if (augment_any(range->augment) && !e->d_augmented)
-    return error_set(error, "the engine was not opened for augmented rows");
   if (!take_gpu(e, error) || !replay_note(e, range, error)) return false;
   nvtxRangePushA("train");
   const cudaError_t status = cuda_queue_range(e, range);
