@@ -41,7 +41,7 @@ static const OptionTable table = {
     .rows = rows,
     .count = sizeof rows / sizeof *rows};
 
-/* Draws a seed that nobody can know beforehand. */
+/* Draws a seed from the system's random numbers, so that it cannot be known beforehand. */
 static bool draw_seed(uint64_t *seed, Error *error) {
   uint32_t drawn;
   if (getentropy(&drawn, sizeof drawn) != 0)

@@ -17,8 +17,8 @@ static void put(const char *path, const char *text) {
 #define USER GROUPS "user.slice/"
 #define RUN USER "run/"
 
-/* What the machine tells, one step after the other, and the megabytes of free memory and of the
-   limit after the step. */
+/* The files that the machine shows, one step after the other. Each step has the megabytes of free
+   memory and of the limit after it. */
 typedef struct {
   const char *path, *text;
   int free, limit; /* -1 means unknown; KEEP: check only after the next step */

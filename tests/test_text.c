@@ -44,7 +44,8 @@ TEST(test_texts) {
   }
 }
 
-/* What does not fit is left out by whole characters and escapes, and nothing follows it. */
+/* Text that does not fit is left out by whole characters and escapes. The rest of the text is left
+   out, too. */
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};

@@ -10,8 +10,8 @@
 
 namespace tiles {
 
-/* What a warp with weights does. OWNER has pixels' weights, HELPS is the helper. In a tile without
-   pixels all warps run the same code, ANY. */
+/* The role of a warp with weights. An OWNER has weights of pixels. The helper has role HELPS. In a
+   tile without pixels all warps run the same code, ANY. */
 enum Role { OWNER, HELPS, ANY };
 
 template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
@@ -125,8 +125,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Multiplies the pixels of the segment's first step by the weights, and those of the second step
-     by the known part of the next weights. */
+  /* Multiplies the pixels of the segment's first step by the weights. Multiplies the pixels of the
+     second step by the known part of the next weights. */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
     if (helps) {

@@ -11,14 +11,14 @@ namespace tiles {
 
 /* Factors of all weights, or of all biases. `scale` is the power of two. By sgd and nesterov a
    weight loses m times the new momentum and g times the gradient. Before the gradient is known, it
-   loses known_m times the old momentum and known_w times itself. `decay` is what a gradient gains
-   from the weight; by adamw, the part of itself that the weight loses. */
+   loses known_m times the old momentum and known_w times itself. By adamw, it loses `decay` times
+   itself. By the other rules, its gradient gains `decay` times the weight. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* What is the same in every update. of_gradient: what a weight loses for each unit of its gradient
-   by sgd and nesterov, without the power of two. */
+/* The numbers that are the same in every update. By sgd and nesterov a weight loses of_gradient
+   times its gradient; of_gradient is without the power of two. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;

@@ -11,7 +11,7 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* lanes of a warp: more copies of the bins than these help nobody */
+constexpr int LANES = 32; /* lanes of a warp; further copies of the bins gain nothing */
 
 /* Returns the bin of x. A value that is counted in no bin gets `bins`, one bin too many. */
 __host__ __device__ int bin_of(float x, int bins) {

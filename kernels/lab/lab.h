@@ -118,7 +118,8 @@ typedef struct {
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 
-/* What the emulator counts of a rung. The count stands beside the prediction, in its unit. */
+/* The quantity that the emulator counts for a rung. The count stands beside the prediction and has
+   the same unit. */
 typedef enum {
   LAB_COUNTS_NOTHING,
   LAB_COUNTS_SECTORS, /* sectors per request of a warp */

@@ -200,9 +200,10 @@ struct Warps {
 
 namespace pipelined {
 
-/* What else can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS quads
-   apart. Shared memory holds STAGES slabs at once. A multiprocessor holds BLOCKS blocks: while one
-   waits or writes, the other multiplies. docs/lab/matmul.md has what other numbers gave. */
+/* Other sizes that can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS
+   quads apart. Shared memory holds STAGES slabs at once. A multiprocessor holds BLOCKS blocks. One
+   block multiplies while the other waits or writes. docs/lab/matmul.md has the times of other
+   sizes. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */

@@ -45,7 +45,8 @@ struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* Of each slab a thread copies 8 neighbours, 16 bytes, COPIES times; zeros beyond the end. */
+/* A thread copies 8 neighbours, 16 bytes, of each slab, and does so COPIES times. Numbers beyond
+   the end of a matrix become zeros. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 

@@ -60,7 +60,8 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes those of WIDTH neighbours of C (m, n) that exist. WIDTH divides the first column. */
+/* Writes WIDTH neighbours of C (m, n), and skips neighbours beyond its last column. The first
+   column is a multiple of WIDTH. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;

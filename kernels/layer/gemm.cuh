@@ -53,7 +53,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   RawFragment<B> y;
   int k = 16 * slice;
 
-  /* Fetch: the first step. What no kernel of a step writes is fetched before the wait. */
+  /* Fetch: the first step. Arrays that no kernel of a step writes are fetched before the wait. */
   RawFragment<A>::seek(a, i0, k, lines_a);
   RawFragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
@@ -140,7 +140,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   RawFragment<B> y[Shape::WIDE];
   int k = 16 * slice;
 
-  /* Fetch: the first step. What no kernel of a step writes is fetched before the wait. */
+  /* Fetch: the first step. Arrays that no kernel of a step writes are fetched before the wait. */
   unrolled (d, Shape::DOWN) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
   unrolled (c, Shape::WIDE) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
   if (!A::CONSTANT) pdl_wait();
@@ -314,8 +314,8 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   SlabA slab_a;
   SlabB slab_b;
 
-  /* Fetch: the first slabs, into registers. What no kernel of a step writes comes before the
-     wait. */
+  /* Fetch: the first slabs, into registers. Arrays that no kernel of a step writes are fetched
+     before the wait. */
   a.begin();
   b.begin();
   slab_a.seek(a, i0, from);

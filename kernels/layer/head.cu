@@ -100,7 +100,8 @@ struct Head {
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
-  /* Prologue: which row this warp has. What no kernel of a step writes is read before the wait. */
+  /* Prologue: the row that this warp has. Arrays that no kernel of a step writes are read before
+     the wait. */
   static_assert(SHARERS == 1 || SHARERS == WARPS, "a warp or a block per row");
   constexpr bool ALONE = SHARERS == 1;
   constexpr int STEP = 32 * SHARERS;

@@ -70,7 +70,7 @@ template <Major MAJOR, int SIDE> struct Slab {
   }
 };
 
-/* What a thread copies of an operand: word `word` of every APART-th line. */
+/* The words of an operand that one thread copies: word `word` of every APART-th line. */
 template <Major MAJOR, int SIDE> struct Copies {
   using S = Slab<MAJOR, SIDE>;
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;

@@ -73,8 +73,8 @@ template <int TERMS_> struct Forward {
   struct Epilogue {
     static constexpr bool LAST_APART = false;
     const float *d_b;
-    float *d_y; /* (rows, out), or NULL if nobody needs it */
-    Terms y;    /* d is NULL if nobody needs it */
+    float *d_y; /* (rows, out), or NULL if Y is not wanted as floats */
+    Terms y;    /* d is NULL if Y is not wanted as terms */
     bool activates;
     using Prefetched = Quad;
     __device__ Once once() const {

@@ -21,7 +21,7 @@ constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* low terms of gradients are multiplied by this */
 constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, divided by this */
-/* What divides a sum for W1. It is a power of two, so bits do not depend on what was stored. */
+/* The divisor of sums for W1. It is a power of two, so stored weights keep their bits. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
 constexpr float FP16_END = 65520;    /* from here on fp16 rounds to infinity */
@@ -34,8 +34,8 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* 16 rows are a step */
 
-/* What all other blocks need of a block's rows: dZ3, high and low terms, and a mask of H2 above
-   0. */
+/* The part of a block's rows that all other blocks need: dZ3, as high and low terms, and a mask of
+   the units of H2 that are above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];

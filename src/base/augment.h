@@ -37,10 +37,10 @@ typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* The strengths of kinds that are named without a strength. Angle and scale are those of Ciresan,
+/* The strengths of kinds that an option names without a strength. Angle and scale follow Ciresan,
    Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
-   recognition", 2010, who turn ones and sevens by 7.5 degrees and other digits by 15. Digits that
-   are centred already, such as MNIST's, need little shift. */
+   recognition", 2010. They turn ones and sevens by 7.5 degrees and other digits by 15. MNIST's
+   digits are centred already, so they need little shift. */
 static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}};
 
 /* The strongest distortions that make sense: half a picture, half a turn, a side that shrinks by

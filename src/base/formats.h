@@ -7,7 +7,7 @@
 
 typedef enum { FORMAT_ROWS, FORMAT_NETWORK } FormatWanted;
 
-/* Refuses a file if its first bytes (about 100 are enough) are those of another known format. The
-   error names the format and says how to convert the file. `name` begins the sentence. */
+/* Refuses a file of another known format, by its first bytes. About 100 bytes are enough. The error
+   names the format and says how to convert the file. `name` begins the sentence. */
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error);

@@ -16,7 +16,8 @@ bool text_is_utf8(const char *text);
    and ends `target` with a 0. `target` may be NULL if `size` is 0. */
 size_t text_printable(char *target, size_t size, const char *text);
 
-/* Appends formatted text, as of printf, to the text in target[size]. What does not fit is cut. */
+/* Appends text, formatted as by printf, to the text in target[size]. Text that does not fit is
+   cut. */
 void text_append(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -24,7 +25,7 @@ void text_append(char *target, size_t size, const char *format, ...)
    a script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
-/* A line of text. What does not fit is cut. */
+/* A line of text. Text that does not fit is cut. */
 typedef struct {
   char text[1024];
 } ShortText;

@@ -30,7 +30,7 @@ typedef struct {
   int count;
   bool told;    /* the number of runs at once, and their device, have been printed */
   bool several; /* several runs are, or were, under way; many_runs sets this */
-  /* Sets *options to those of the run, which the caller has checked. Returns the run's
+  /* Sets *options to the run's options. The caller has checked these options. Returns the run's
      configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains the run while other runs train. */

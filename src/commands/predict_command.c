@@ -15,8 +15,8 @@ typedef struct {
   bool began; /* the networks were opened once */
 } Asked;
 
-/* Opens an engine. Its pixel scale is the network's or, for another program's file, that of the
-   command line. */
+/* Opens an engine. Its pixel scale is the saved network's. A network that another program saved
+   has the pixel scale of the command line. */
 static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
   Options *o = &a->o, trained = *o;
   if (*saved->options) {

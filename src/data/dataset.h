@@ -16,7 +16,8 @@
 
 typedef struct DatasetReader DatasetReader;
 
-/* A file to read, and how to read it. Zero is a usual value for all fields but the first three. */
+/* A file to read, and how to read it. The first three fields must be set. Every other field may be
+   zero. */
 typedef struct {
   const char *path;  /* outlives the reader */
   int classes;       /* labels must be below this number, which is 2 to 1024 */

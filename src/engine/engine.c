@@ -1,4 +1,4 @@
-/* What all engines share: checks of requests, and ranks that open engines together and add sums. */
+/* Functions for all engines. They check requests. Ranks open engines together and add sums. */
 #include "engine/engine.h"
 
 #include <inttypes.h>

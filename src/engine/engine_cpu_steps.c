@@ -202,7 +202,7 @@ static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-/* What happens to a gradient. */
+/* The uses of a gradient. */
 typedef enum {
   UPDATE,          /* the gradient over the rows updates the weights */
   STORE,           /* the gradient is stored */

@@ -73,7 +73,8 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
 }
 
-/* Returns the characters of a matrix column: those of the largest count, and a blank. */
+/* Returns the width of a matrix column in characters: the width of the largest count, and a
+   blank. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)

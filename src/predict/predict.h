@@ -35,7 +35,7 @@ Engine *committee_open(Engine *const *members, int count, Error *error);
 
 /* Evaluates a network on every row of a file, and draws the results. */
 
-/* What to evaluate and draw. A file name "" means that the picture is not wanted. */
+/* The rows to evaluate and the pictures to draw. A picture with the file name "" is not drawn. */
 typedef struct {
   DatasetConfig rows; /* labelled, see predict_open; without a path, only weights and html work */
   const char *weights, *mistakes, *confusion; /* pictures to draw */

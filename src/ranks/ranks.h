@@ -44,7 +44,7 @@ int ranks_cores(const Ranks *ranks);
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 
-/* Replaces `size` bytes by those of rank 0. */
+/* Replaces `size` bytes by the bytes of rank 0. */
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
 /* Returns (ranks, size): the `size` bytes of every rank. The caller frees them. NULL on failure. */

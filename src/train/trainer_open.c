@@ -129,9 +129,9 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
-/* Sets the engine and the position to those of the run to continue or, if `from` is NULL, to the
-   start of a run. An array that the checkpoint lacks has its first value: moments are 0, and an
-   average equals the trained parameters. */
+/* Continues the run of a checkpoint: sets the engine and the position. If `from` is NULL, sets them
+   to the start of a run. An array that the checkpoint lacks has its first value: moments are 0, and
+   an average equals the trained parameters. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];

@@ -15,8 +15,8 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* What kernels/layer/hopper.cuh has, in place of that file. A copy is there at once; an mbarrier
-   counts its phases. No kernel that runs here has clusters. */
+/* These functions stand in for kernels/layer/hopper.cuh. A copy ends at once. An mbarrier counts
+   its phases. No kernel that runs here has clusters. */
 #define HOPPER_CUH
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900

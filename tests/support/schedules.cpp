@@ -367,7 +367,7 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-/* Makes a packet, or half of one, look like that of an earlier or later step. */
+/* Changes the stamp or phase of a packet, or of half a packet, to another step's. */
 static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
   if (index < drawn_launch.stamps) {
     packet[12] = (unsigned char)(packet[12] + by);
