@@ -75,7 +75,7 @@ case_ 'pages have the tables of the record, and a picture is drawn of another'
 cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
-is_png docs/results/fusion-h200.png
+is_png docs/results/fusion-h100.png
 
 case_ 'what a page reads aloud stands in the kernels'
 for page in docs/lab/[!R]*.md; do
