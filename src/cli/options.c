@@ -25,11 +25,11 @@ static const char *const augmentations[] = {"shift", "rotate", "scale", "shear",
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
 
-/* Below a batch of 16, momentum learns nothing with its usual rate. With batches of 1, 4 and 8, the
-   best of the rates tried was 0.05 batch / 64: MNIST's accuracy after an epoch was 95.4 to 95.6%.
-   Adam with batches of 1 reached 95.7% with a quarter of its usual rate, and 92.2% with the
-   whole. */
-float options_auto_rate(const Training *t) {
+/* Returns the rate of --lr auto. Below a batch of 16, momentum learns nothing with its usual rate.
+   With batches of 1, 4 and 8, the best of the rates tried was 0.05 batch / 64: MNIST's accuracy
+   after an epoch was 95.4 to 95.6%. Adam with batches of 1 reached 95.7% with a quarter of its
+   usual rate, and 92.2% with the whole. */
+static float auto_rate(const Training *t) {
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
   return t->batch >= 16                       ? rate
          : optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16)
@@ -347,8 +347,7 @@ static ShortText asked_by(unsigned commands) {
 static const OptionRow *misplaced(const Options *o, unsigned taker) {
   Options initial;
   options_default(&initial);
-  if (!isnan(o->training.schedule.rate))
-    initial.training.schedule.rate = options_auto_rate(&o->training);
+  if (!isnan(o->training.schedule.rate)) initial.training.schedule.rate = auto_rate(&o->training);
   foreach_row (row, &options_table)
     if (row->kind && !(row->takers & taker) && option_differs(row, o, &initial)) return row;
   return NULL;
@@ -388,7 +387,7 @@ bool options_check(Options *options, Error *error) {
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
   if (command == FOR_SWEEP) return true; /* each trial is checked as a whole */
-  if (isnan(t->schedule.rate)) t->schedule.rate = options_auto_rate(t);
+  if (isnan(t->schedule.rate)) t->schedule.rate = auto_rate(t);
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
                      plural(shares), layers, plural(layers));

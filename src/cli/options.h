@@ -42,8 +42,6 @@ typedef struct {
 } Options;
 
 extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
-/* Returns the rate of --lr auto for the optimizer and the batch. */
-float options_auto_rate(const Training *training);
 
 /* The commands that may take an option. */
 enum {
