@@ -50,7 +50,9 @@ bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *e
   return true;
 }
 
-Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error) {
+/* Notes in engine->device that the engine is one of several ranks'. If the engine of one rank is
+   NULL, because it could not be opened, all ranks fail and close theirs. */
+static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
   Error mine = {.text = ""}; /* "" if this rank's engine is open */
   if (!engine) mine = *error;
   Error *all = ranks_gather(ranks, &mine, sizeof mine, error);
@@ -94,7 +96,7 @@ Engine *device_open(void *context, const EngineConfig *config, Error *error) {
     return NULL;
   Engine *engine =
       (device->choice == DEVICE_CPU ? engine_cpu_open : engine_cuda_open)(config, error);
-  return config->ranks ? engine_ranks_open(engine, config->ranks, error) : engine;
+  return config->ranks ? join_ranks(engine, config->ranks, error) : engine;
 }
 
 bool device_fall_back(Device *device, bool able, Error *error) {

@@ -141,11 +141,6 @@ Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 /* Makes one of the host's GPUs the current device, if there are any. Each rank gets its own GPU. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* Adds a rank's engine to a run of ranks, and notes it in engine->device. All ranks call this. If
-   one rank passes NULL, because its engine could not be opened, all ranks fail and close their
-   engines. */
-Engine *engine_ranks_open(Engine *engine, Ranks *ranks, Error *error);
-
 /* Replaces *sums by the sums over all ranks. All ranks call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
