@@ -231,9 +231,6 @@ static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
 
 extern const Level level_none, level_layer, level_wide, level_exercise;
 
-/* Returns the next `rows` rows of the epoch, in the order of the dataset. */
-BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows);
-
 /* A Level's input: writes the batch's pixels to e->d_x as floats. */
 cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 

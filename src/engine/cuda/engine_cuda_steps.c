@@ -9,7 +9,8 @@ enum {
   MOST_OF_BUCKET = 1 << 23,
 };
 
-BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
+/* Returns the next `rows` rows of the epoch, in the order of the dataset. */
+static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
   return (BatchView){.d_pixels = d_pixels,
                      .d_labels = e->d_labels,
                      .stride = e->stride,
