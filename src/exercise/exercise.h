@@ -78,7 +78,7 @@ bool exercise_is_constant(ExerciseTask task, int name);
 
 /* Fills bytes with poison: as floats, signaling NaNs. A NaN that is computed from one has other
    bits. */
-void exercise_poison(uint8_t *block, size_t from, size_t count);
+void exercise_poison(uint8_t *block, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
 /* Returns the bytes that an operation must move if it reads each input once and writes each output

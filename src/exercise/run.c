@@ -26,7 +26,7 @@ static cudaError_t place_array(ExercisePlaced *d, int name) {
   d->d_array[name] = d->d_block[name] + GUARD;
   uint8_t *block = malloc(all);
   if (!block) return cudaErrorMemoryAllocation;
-  exercise_poison(block, 0, all);
+  exercise_poison(block, all);
   if (a->given) memcpy(block + GUARD, a->given, bytes);
   const cudaError_t status = cudaMemcpy(d->d_block[name], block, all, cudaMemcpyHostToDevice);
   free(block);
