@@ -162,8 +162,7 @@ static bool train_all(Team *team, Error *error) {
   pthread_mutex_init(&team->one, NULL); /* on Linux neither can fail */
   pthread_cond_init(&team->moved, NULL);
   pthread_mutex_lock(&team->one);
-  workers[0] = (Worker){.team = team};
-  for (int i = 1; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
+  for (int i = 0; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
   while (started < team->workers &&
          pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
     started++;

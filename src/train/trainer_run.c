@@ -238,8 +238,8 @@ static bool train_epoch(Epoch *e, Error *error) {
     good = next_window(t, &pass, error) && train_window(e, range_of(e, &pass), error);
   }
   if (!good) cut_short(e);
-  if (e->trainer->stopped) e->steps = t->position.step;
-  if ((good || e->trainer->stopped) && e->collected < e->steps && !collect(e, e->steps, error))
+  if (t->stopped) e->steps = t->position.step;
+  if ((good || t->stopped) && e->collected < e->steps && !collect(e, e->steps, error))
     return false;
   if (good && t->position.step > e->steps) /* the file may have changed */
     return error_set(error,
@@ -268,7 +268,7 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
     if (!good) break;
   }
   if (!good) cut_short(e);
-  if ((!good && !e->trainer->stopped) || !wait_for_sums(e, sums, error) || !good) return false;
+  if ((!good && !t->stopped) || !wait_for_sums(e, sums, error) || !good) return false;
   if (isfinite(sums->loss)) return true;
   t->diverged = true;
   return error_set(error, "the %s loss is not a finite number after epoch %d: try a lower --lr",
