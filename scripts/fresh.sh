@@ -11,7 +11,7 @@
 #
 # Releases come from where this machine's apt gets its packages. Roots, packages and output (RELEASE.log)
 # are kept in build/fresh. Exit code 1 means that a command failed. If a release cannot be tried, that is
-# not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1 runs fewer tests than `make test`.
+# not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1 runs fewer epochs and tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022
@@ -87,7 +87,7 @@ try() {
   cp -a "$cache/$1" "$work" && cp -L /etc/resolv.conf /etc/hosts "$work/etc" && mkdir -p "$work$folder" &&
     tar -c --exclude=./build --exclude=./.git --exclude='./data/*.csv' --exclude='./mlp-*' . |
     tar -x -C "$work$folder" || return
-  inside root make run >"$log" 2>&1 || run=FAILS failed=1
+  inside root "${run_command[@]}" >"$log" 2>&1 || run=FAILS failed=1
   chroot "$work" chown -R newcomer: "$folder"
   inside newcomer "${test_command[@]}" >>"$log" 2>&1 || failed=1
   test=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
@@ -96,8 +96,9 @@ try() {
   return $failed
 }
 
-test_command=(make test)
+run_command=(make run) test_command=(make test)
 if [ -n "${TEST_QUICK-}" ]; then
+  run_command+=(EPOCHS=2)
   test_command=(sh -c 'make -j2 mlp-train mlp-digits && scripts/run_tests.sh "$@"' sh
     tests/scenarios/{program,resume,signals,install}.sh)
 fi
