@@ -239,8 +239,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   }
   if (!good) cut_short(e);
   if (t->stopped) e->steps = t->position.step;
-  if ((good || t->stopped) && e->collected < e->steps && !collect(e, e->steps, error))
-    return false;
+  if ((good || t->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
   if (good && t->position.step > e->steps) /* the file may have changed */
     return error_set(error,
                      "the saved run stands at step %" PRIu64
