@@ -133,12 +133,6 @@ void chunk_parser_close(ChunkParser *parser) {
   csv_free(&parser->csv);
 }
 
-void chunk_clear(Chunk *chunk) {
-  chunk->rows = 0;
-  chunk->lines = 0;
-  chunk->blank = chunk->fault_line = CSV_NONE;
-}
-
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column) {
   chunk->fault_line = line;
   chunk->fault_column = column;
@@ -199,14 +193,9 @@ static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t 
   return false;
 }
 
-/* Returns true if the next field of the row is its label. */
-static bool is_at_label(const ChunkParser *parser) {
-  return parser->columns->judged && fields(parser) == parser->columns->label;
-}
-
 static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
   const unsigned char *text = field;
-  const bool is_label = is_at_label(parser);
+  const bool is_label = parser->columns->judged && fields(parser) == parser->columns->label;
   Error *fault = fault_at(parser, parser->chunk->lines, fields(parser) + 1);
   if (memchr(text, CSV_LF, length)) {
     error_set(fault, UNENDED_QUOTE);

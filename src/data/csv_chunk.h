@@ -69,9 +69,6 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
 void chunk_parser_close(ChunkParser *parser);
 
-/* Empties the chunk: no rows, lines or faults. */
-void chunk_clear(Chunk *chunk);
-
 /* Records a fault, which ends the chunk's rows. Returns where the caller writes its message. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 

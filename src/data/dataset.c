@@ -117,7 +117,8 @@ static bool begin_turn(Worker *worker) {
     if (chunk) {
       chunk->next = NULL;
       chunk->parsed = false;
-      chunk_clear(chunk);
+      chunk->rows = chunk->lines = 0;
+      chunk->blank = chunk->fault_line = CSV_NONE;
       worker->chunk = *reader->end = chunk;
       reader->end = &chunk->next;
       reader->reading = true;
