@@ -41,11 +41,6 @@ void canvas_close(Canvas *picture) {
   *picture = (Canvas){0};
 }
 
-/* Returns the three bytes of a pixel. */
-static uint8_t *pixel_at(const Canvas *p, int x, int y) {
-  return p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
-}
-
 /* ---- painting ----------------------------------------------------------------------------- */
 
 /* The pixels x0 <= x < x1, y0 <= y < y1. */
@@ -66,7 +61,7 @@ static Box box_around(const Canvas *p, double x0, double y0, double x1, double y
 
 /* Mixes the colour into a pixel. coverage: the covered part of the pixel, of 255. */
 static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
-  uint8_t *pixel = pixel_at(p, x, y);
+  uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
   for (int k = 0; k < 3; k++)
     pixel[k] =
         (uint8_t)((pixel[k] * (255 - coverage) + colour_part(colour, k) * coverage + 127) / 255);
