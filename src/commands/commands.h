@@ -109,6 +109,5 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                           .weights = options->weights,
                           .mistakes = options->mistakes,
                           .confusion = options->confusion,
-                          .html = options->html,
-                          .names = options->class_names};
+                          .html = options->html};
 }

@@ -163,7 +163,7 @@ static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   const bool good =
       engine->call->read(engine, parameters, 1, error) &&
       (!*c->weights || plot_weights(network, parameters, c->weights, error)) &&
-      (!*c->html || digit_page_write(&engine->config, parameters, c->names, c->html, error));
+      (!*c->html || digit_page_write(&engine->config, parameters, c->rows.names, c->html, error));
   free(parameters);
   return good;
 }
@@ -193,7 +193,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   const Network *network = &engine->config.network;
   if (!evaluate_can(engine, c, error) || !metrics_open(metrics, network_classes(network), error))
     return false;
-  metrics->names = c->names;
+  metrics->names = c->rows.names;
   Gallery g = {.config = c,
                .metrics = metrics,
                .pixels = make_array(g.pixels, MISTAKES * network->size[0]),
@@ -202,7 +202,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   const bool good = (g.pixels || error_set(error, "out of memory")) &&
                     (!c->rows.path || evaluate_rows(engine, &g, error)) &&
                     (!*c->mistakes || plot_mistakes(g.list, g.count, augment_side(g.inputs),
-                                                    c->names, c->mistakes, error)) &&
+                                                    c->rows.names, c->mistakes, error)) &&
                     (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
                     draw_network(engine, &g, error);
   free(g.pixels);

@@ -40,7 +40,6 @@ typedef struct {
   DatasetConfig rows; /* labelled, see predict_open; without a path, only weights and html work */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a web page to draw digits on */
-  const char *names;                          /* class names */
   DataSummary *read;                          /* receives the summary of the rows; may be NULL */
 } EvaluateConfig;
 
