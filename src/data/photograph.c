@@ -20,19 +20,6 @@ static void invert(uint8_t *grid, int count) {
   for (int i = 0; i < count; i++) grid[i] = (uint8_t)(255 - grid[i]);
 }
 
-/* Replaces `level` by the ground without dark ink. A closing fills every dark place that is too
-   small for a square of `scale` pixels. It does not change larger places and straight edges (Serra,
-   "Image analysis and mathematical morphology", 1982). */
-static bool find_ground(uint8_t *level, const Ink *ink) {
-  const int w = ink->width, h = ink->height;
-  bool good = true;
-  for (int twice = 0; good && twice < 2; twice++) {
-    good = grid_dilate(level, w, h, ink->scale / 2);
-    invert(level, w * h);
-  }
-  return good;
-}
-
 /* Returns the level of the pixel that is nearest to (x, y). */
 static int level_at(const Image *image, int x, int y) {
   x = min_int(max_int(x, 0), image->width - 1), y = min_int(max_int(y, 0), image->height - 1);
@@ -59,7 +46,13 @@ static bool find_contrast(const Image *image, Ink *ink) {
   if (good) {
     memcpy(ground, image->level, (size_t)ink->width * (size_t)ink->height);
     if (light) invert(ground, count);
-    good = find_ground(ground, ink);
+  }
+  /* A closing fills every dark place that is too small for a square of `scale` pixels. It does not
+     change larger places and straight edges (Serra, "Image analysis and mathematical morphology",
+     1982). */
+  for (int twice = 0; good && twice < 2; twice++) {
+    good = grid_dilate(ground, ink->width, ink->height, far);
+    invert(ground, count);
   }
   for (int i = 0; good && i < count; i++) {
     const int level = light ? 255 - image->level[i] : image->level[i], lost = ground[i] - level;
