@@ -448,9 +448,15 @@ $(BUILD)/src/engine/engine_cpu_optimizer.o: C_FLAGS += -fno-math-errno
 ifneq ($(KERNELS_NVCC),)
 # Hopper's own instructions are in code for sm_90a alone, which nvcc knows from its release 12 on.
 NVCC_RELEASE = $(shell $(KERNELS_NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p')
+# Where PTX is asked for, they are not compiled further, either.
+ifeq ($(filter -gencode% arch=%,$(ARCH)),-gencode arch=compute_90$(comma)code=compute_90)
+HOPPER := $(subst compute_90,compute_90a,$(ARCH))
+else
+HOPPER := -gencode arch=compute_90a$(comma)code=sm_90a
+endif
 $(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/many/many.o $(BUILD)/kernels/lab/matmul_hopper.o: \
   NVCC_FLAGS := $(if $(and $(filter-out 10 11,$(NVCC_RELEASE)),$(findstring 90,$(ARCH))$(findstring native,$(ARCH))), \
-  $(subst $(ARCH),-DHAVE_SM_90A -gencode arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
+  $(subst $(ARCH),-DHAVE_SM_90A $(HOPPER),$(NVCC_FLAGS)),$(NVCC_FLAGS))
 endif
 
 # The topic math has -use_fast_math as a lesson.
