@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sizes.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR

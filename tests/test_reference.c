@@ -1,7 +1,7 @@
 /* The specification itself: small cases by hand, and the gradient compared with finite differences.
    test_engine_results.c compares steps, rows and rules of training with the CPU engine. */
 #include "base/random.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/test.h"
 
 static void near(const double *out, const double *expected, size_t count) {

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/cuda.h"
 
 /* ---- levels --------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "kernels.h"
 #include "support/cuda_only.h"
 

@@ -1,0 +1,28 @@
+/* The training of a network as float64 loops, made of the operations of exercise/reference.h. Their
+   rules hold here, too. */
+#pragma once
+
+#include "exercise/reference.h"
+
+/* Runs update number `update`, from 1. m: momentum or first moment; v: second moment. */
+void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
+                        size_t count, double weight_decay, double learning_rate, uint64_t update);
+
+/* Computes the loss and, unless NULL, its gradient. x (rows, size[0]) is already scaled. parameters
+   and gradient are flat arrays of network->floats in the layout of network.h. The gradient is of
+   the MEAN loss over the rows; it is overwritten, with padding 0. Adds loss, correct and rows to
+   *sums. */
+void reference_gradient(const Network *network, const double *parameters, const double *x,
+                        const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
+
+/* Trains in place on a range of steps (engine.h) over a dataset whose rows lie at pixels + row *
+   stride. parameters has network.floats values, state (training_states, network.floats). Adds to
+   *sums. */
+void reference_train(const EngineConfig *config, double *parameters, double *state,
+                     const uint8_t *pixels, size_t stride, const uint16_t *labels,
+                     const TrainRange *range, EngineSums *sums);
+
+/* Runs the forward pass over dataset rows [first_row, first_row + rows). Adds to *sums. */
+void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
+                        size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
+                        EngineSums *sums);
