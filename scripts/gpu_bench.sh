@@ -6,8 +6,9 @@
 #   fusion-h100.json, .png                     every measurement, one per line; the epochs at batch 64
 #   lab-h100.json                              the ladders
 #
-#   SHAPES, NETWORKS  the networks to time at every batch; how many of each of the first two to train at once
-#             [300,100:128:512,512:1000,500:2500,2000,1500,1000,500], [16,64,256]
+#   SHAPES    the networks to time  [300,100:128:512,512:1000,500:2500,2000,1500,1000,500]
+#   BATCHES   the batches to time them at  [64,256,1024,4096]
+#   NETWORKS  how many of each of the first two networks to train at once  [16,64,256]
 #   RESULTS  another folder for these files  [docs/results]
 #   SECONDS_FOR_PEERS  start no more peers after this time  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
@@ -24,13 +25,13 @@ scripts/download_mnist.sh
 mkdir -p "$work" "$results"
 SOURCES=$(make print-sources) && export SOURCES
 shapes=${SHAPES:-300,100:128:512,512:1000,500:2500,2000,1500,1000,500}
-first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256}
-./mlp-bench --hidden "$shapes" --json "$work/levels.json" >"$work/tables.txt"
+first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256} batches=${BATCHES:-64,256,1024,4096}
+./mlp-bench --hidden "$shapes" --batches "$batches" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
 # Each framework has a process of its own, so that they share no memory pool, no library and no crash.
 seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
-for options in {jax,torch}" --hidden $shapes" "jax --hidden $first --batches 64 --networks $networks"; do
+for options in {jax,torch}" --hidden $shapes --batches $batches" "jax --hidden $first --batches 64 --networks $networks"; do
   # shellcheck disable=SC2086 # words
   timeout $((seconds + 45)) python3 scripts/compare_peers.py $options --seconds $seconds || \
     echo "gpu_bench: the comparison with $options ended early (the reason is above)" >&2
