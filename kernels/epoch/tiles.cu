@@ -2,51 +2,52 @@
    batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without clusters
    of blocks it takes batches up to 64 and up to 12 classes.
 
-   Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. It keeps the
-   tile's weights from the layer before (IN) and to the layer behind (OUT), with their moments, from
-   the first step to the last. Weights from pixels are in registers. Weights between hidden layers
-   are in shared memory, as fp16 terms and as float32. Layer 1, and a GPU without clusters, have no
-   room for the float32 and keep them in the L2 cache. A weight between two hidden layers lives
-   twice: in the block that reads it forward and in the block that reads it backward. Both copies
-   get the same bits. Each block works on all rows of the batch.
+   Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. From the
+   first step to the last it keeps the tile's weights from the previous layer (IN), its weights to
+   the next layer (OUT), and their moments. Weights from pixels are in registers. Weights between
+   hidden layers are in shared memory, as fp16 terms and as float32. In layer 1, and on GPUs without
+   clusters, the float32 weights do not fit there and stay in the L2 cache. A weight between two
+   hidden layers lives twice: in the block that reads it forward and in the block that reads it
+   backward. Both copies get the same bits. Each block works on all rows of the batch.
 
    Who owns rows. In the last layer, the head, each row has an owner. The kernel has three variants:
 
      BY_CLUSTERS      16 blocks form a cluster, and each owns a sixteenth of the rows. Clusters of
                       this size need compute capability 9.0.
-     BY_MAIL          Blocks of their own have the rows, on multiprocessors that no tile needs. This
-                      is for a network that takes more clusters than the GPU runs at once.
-     BY_MAIL_FROM_80  As BY_MAIL, for GPUs without such clusters. It needs no copy engine.
+     BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. This is
+                      for a network that needs more clusters than the GPU runs at once.
+     BY_MAIL_FROM_80  Like BY_MAIL, but for GPUs without such clusters. It needs no copy engine.
 
-   What travels. Weights never do. Activations and their gradients do:
+   What travels between blocks. Activations and their gradients travel; weights never do:
 
      tiles of layer 1 --H--> tiles of layer 2 --H--> ... --parts of the logits--> owners of rows
                       <-dZ--                  <-dZ-- ... <--gradient of the logits--
 
    Between hidden layers a tile sends its 8 values of a row as packets in the L2 cache, which every
    tile of the next layer reads (tiles_slices.cuh). In the head a tile sends its part of 16 logits
-   and gets their gradient back, 64 bytes each for a row and block. They are written into the shared
-   memory of the other block, or go by mail (tiles_head.cuh). So a step waits for 2 trips with one
-   hidden layer, 4 with two, 6 with three.
+   and receives the gradient of the logits. Each takes 64 bytes per row and block. The sender writes
+   into the shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for 2
+   trips with one hidden layer, 4 with two, 6 with three.
 
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
-   the chain, which a step waits for. Each has 8 or 16 rows of the batch and makes Z, H, logits, dZ
-   and the next Z, without a barrier of the block. The other eight warps have weights: they make
-   gradients, updates and the products of pixels. After layer 1 the chain helps to update hidden
-   weights while it waits for the next H.
+   the chain: a step waits for their work. Each has 8 or 16 rows of the batch. It computes Z, H,
+   logits, dZ and the next Z without a barrier of the whole block. The other eight warps hold
+   weights. They compute gradients, updates and the products of pixels and weights. After layer 1
+   the chain helps to update hidden weights while it waits for the next H.
 
-   Z1 before W1 is known (AHEAD; on 9.0 by sgd and nesterov, batches up to 64). The update of W1 has
+   Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up
+   to 64). The update of W1 has
    a part that is known before the step's gradient, from momentum and weight decay. The next step's
    pixels are multiplied by W1 with this known part applied. When the chain has dZ it subtracts the
    rest, a multiple of K dZ, where K is products of pixels (tiles_prepare.cu). So W1 is updated
-   beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself. Ranges
-   that begin at a direct step do not change the bits.
+   beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself. Cutting
+   a window into ranges does not change the bits if every range begins at a direct step.
 
-   Numbers. The tensor cores multiply fp16: a number is a high and a low term, times a power of two.
-   All four products of terms are added up in float32, in a fixed order. Pixels need one term. A
-   number beyond fp16's range becomes an infinity. Every later product makes NaN of it, so it
-   reaches a loss or a weight. Then *d_overflowed is set, and the engine trains again by level
-   layer.
+   Numbers. The tensor cores multiply fp16. A number is multiplied by a power of two and split into
+   a high and a low fp16 term. All four products of two numbers' terms are added in float32, in a
+   fixed order. A pixel needs one term. A number beyond fp16's range becomes an infinity. Later
+   products turn the infinity into NaN, which reaches a loss or a weight. Then *d_overflowed is
+   set, and the engine trains again by level layer.
 
    Mail needs no acknowledgement: every packet is read before the next one overwrites it.
    docs/fusion.md has the proof. */

@@ -1,6 +1,6 @@
-/* Prepares the steps of a launch of level epoch. One kernel puts pixels into the order in which a
-   step reads them, and computes the optimizer's numbers. One computes products of pixels. One
-   computes what dropout keeps. Each kernel has one block per step. */
+/* Prepares the steps of a launch of level epoch. gather_kernel puts pixels into the order in which
+   a step reads them, and computes the optimizer's numbers. k_kernel computes products of pixels.
+   keeps_kernel computes which units dropout keeps. Each kernel has one block per step. */
 #include "epoch/tiles_launch.h"
 
 namespace tiles {
@@ -8,7 +8,7 @@ namespace tiles {
 constexpr int PREPARE_THREADS = 512;
 
 /* Gathers each step's pixels as (chunk of 16 inputs, row, 16 bytes), its labels and its numbers.
-   Rows that the step lacks and inputs that the network lacks are 0. */
+   Rows beyond the step's last row and inputs beyond the network's last input are 0. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
                   uint8_t *labels, float4 *numbers) {
@@ -37,8 +37,9 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
 }
 
 /* Computes K, the products of row r of the next step with row s of this step. The layout is the
-   chain's: (r / 8, s / 16, lane), with two terms of each product. Warp: 16 r times 32 s. Products
-   of bytes are exact integers; `value` converts them to the network's pixels. */
+   chain's: (r / 8, s / 16, lane), with two terms of each product. A warp computes 16 rows r times
+   32 rows s. Products of bytes are exact integers; `value` converts them to the network's pixels.
+ */
 template <class Value>
 __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
   uint4 p;

@@ -9,16 +9,17 @@
 
 namespace tiles {
 
-/* Factors of all weights, or of all biases. `scale` is the power of two. By sgd and nesterov a
-   weight loses m times the new momentum and g times the gradient. Before the gradient is known, it
-   loses known_m times the old momentum and known_w times itself. By adamw, it loses `decay` times
-   itself. By the other rules, its gradient gains `decay` times the weight. */
+/* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and
+   nesterov, an update subtracts m times the new momentum and g times the gradient from the weight.
+   The part known before the gradient is known_m times the old momentum plus known_w times the
+   weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the weight to
+   the gradient. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every update. By sgd and nesterov a weight loses of_gradient
-   times its gradient; of_gradient is without the power of two. */
+/* The numbers that are the same in every update. With sgd and nesterov, of_gradient times
+   the gradient is subtracted from a weight; of_gradient does not include the power of two. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;
@@ -26,8 +27,8 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change with the step: OptimizerStep's step and second_root; how far averages
-   move. */
+/* Factors that change with the step: OptimizerStep's step and second_root, and `moves`, the
+   fraction of its distance to the weight that an average moves. */
 struct StepNumbers {
   float step, second_root, moves;
 };
@@ -36,7 +37,7 @@ struct Weight {
   float w, m, v, a; /* v: second moment, a: average; 0 if unused */
 };
 
-/* Updates a weight and its moments, not its average. g: the gradient. */
+/* Updates a weight and its moments, but not its average. g is the gradient. */
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const Factors &by, const StepNumbers &now,
                                        float g, Weight &x) {
@@ -70,7 +71,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`, or zeros if `at` is below 0: then there is no such weight. */
+/* Returns the weight at offset `at`, or zeros if `at` is negative, which means "no weight". */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
