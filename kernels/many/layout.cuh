@@ -1,4 +1,4 @@
-/* The places of a block's part of a network, and the exchanges of blocks. many.cu explains them. */
+/* Where a block keeps its part of a network, and what blocks exchange. many.cu explains them. */
 #pragma once
 
 #include "batch.cuh"
@@ -20,11 +20,11 @@ constexpr int HELD = 18, TILE = 30; /* a thread's weights of W1; HELD: momenta i
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* low terms of gradients are multiplied by this */
-constexpr float PIXEL = 16777216; /* a byte as a half is a subnormal number, divided by this */
+constexpr float PIXEL = 16777216; /* a byte read as a half is subnormal: the byte / PIXEL */
 /* The divisor of sums for W1. It is a power of two, so stored weights keep their bits. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
-constexpr float FP16_END = 65520;    /* from here on fp16 rounds to infinity */
+constexpr float FP16_END = 65520;    /* from this value on fp16 rounds to infinity */
 
 /* Bytes of terms. W1: a k-step of 16 inputs is two halves of 5 matrices of 8 x 8: units 0 to 7 high
    and low, units 8 to 15 high and low, units 16 to 19 both. W2: 8 columns are 3 matrices of high
@@ -45,7 +45,7 @@ typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, for the 
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* A launch. Its results begin with its first step, and steps count from there. */
+/* A launch. Its results begin with its first step, and steps are counted from that step. */
 struct Job : ManyJob {
   int steps, short_step; /* short_step: the step with fewer rows than a batch, or -1 */
   float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
@@ -64,7 +64,7 @@ enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 struct alignas(128) Shared {
   uint8_t pixels[2][ROWS * INPUTS]; /* pixels of a step; the other buffer has sums of Z1 */
   union {
-    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch from Z1 until the terms are made anew */
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch from Z1 until the terms are renewed */
     struct {
       Z2 z2_in[BLOCKS], z2_out[BLOCKS];
       float logits[OWN_ROWS][GROUPS][CLASSES];

@@ -1,7 +1,8 @@
 /* Level epoch by one cluster of 16 blocks, for training many networks at once. It takes networks of
-   two hidden layers, batches up to 64 and SGD with momentum. A single network is faster by tiles,
-   on many clusters. Each network has a launch in a stream of its own; 7 or 8 run at a time. Blocks
-   of a cluster reach each other's shared memory, so a step takes no mail and no barrier of a grid.
+   two hidden layers, batches up to 64 and SGD with momentum. A single network is faster by
+   tiles.cu, on many clusters. Each network has its own launch in its own stream; 7 or 8 run at a
+   time. Blocks of a cluster reach each other's shared memory, so a step needs neither mail nor a
+   grid barrier.
 
    - A block has 18 to 20 units of hidden layer 1 for every row: rows of W1, columns of W2, and b1.
      It has four rows of the batch from Z2 to dZ3, and seven columns of W3. All blocks have b3; only
@@ -9,7 +10,7 @@
    - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 columns of W2 and one
      row.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; 12 are in shared memory.
-     Four weights of W2 and their momenta wait in the L2 cache.
+     Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
      (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
@@ -19,23 +20,24 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Exchange 3 sends new columns of W3. It has time until the next exchange 1. It also tells that a
-   block has room for that exchange, so nothing is overwritten unread. dZ3 and the signs of H2
-   travel instead of dZ2, which is eleven times as long. The tensor cores multiply two fp16 terms of
-   each number; three products have float32's accuracy. A pixel under a zero byte is an exact
-   subnormal number. Numbers beyond fp16's range are noted before ReLU, in logits, and in the
+   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. It also says that
+   the sending block has room for exchange 1, so nothing is overwritten unread. Blocks send dZ3 and
+   the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores multiply two fp16
+   terms of each number; three products give float32's accuracy. A pixel under a zero byte is an
+   exact subnormal number. Numbers beyond fp16's range are noted before ReLU, in logits, and in the
    parameters at the end.
 
-   A step of a block takes 19,000 cycles: 3,300 of tensor cores, 5,000 of shared memory, 9,600 of
-   instructions and 3,100 of exchanges, one after the other. docs/fusion.md has the lesson. All sums
-   have a fixed order, so the bits do not depend on where ranges are cut. */
+   A step of a block takes 19,000 cycles. One after the other, it spends 3,300 on tensor cores,
+   5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges. docs/fusion.md has the
+   lesson. All sums have a fixed order, so the bits do not depend on where ranges are cut. */
 #include "many/backward.cuh"
 
 namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes each step's rows: number and label. A row beyond the end has NO_LABEL. */
+/* Writes the dataset row and the label of each row of each step. A row beyond the end has NO_LABEL.
+ */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
