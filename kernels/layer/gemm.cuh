@@ -2,8 +2,9 @@
    multiplies, on tensor cores or, below compute capability 8.0, in float32.
 
    Each float32 is the sum of three bf16 terms (bf16_split.cuh), so the product of two float32 is
-   nine products of bf16. The three smallest, below 2^-24, are left out; this keeps the accuracy of
-   float32. A pixel needs only three products. --precision tf32 keeps two terms and three products.
+   nine products of bf16. The three smallest products, below 2^-24, are left out; the result still
+   has the accuracy of float32. A pixel needs only three products. --precision tf32 keeps two terms
+   and three products.
 
    The epilogue decides what happens to the finished C. It works value by value in small and medium
    tiles, and by segments of a row in large tiles. prefetch() or prefetch_segment() reads early what
@@ -11,10 +12,11 @@
    So forward, backward and weight gradient are one gemm.
 
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
-   at once. SLICES warps share a tile. Each has a part of k (split-K); they add up in a fixed order.
-   - medium_tile: a block computes several such pieces, so that a value is split once for two of
-   them. It pays if medium tiles fill the GPU. For one piece it would take 8 to 16 instructions more
-   than small_tile.
+   at once. SLICES warps share a tile. Each has a part of k (split-K). Their sums are added in a
+   fixed order.
+   - medium_tile: a block computes several 16 x 16 pieces, so that a value is split once for two
+   pieces. It pays if medium tiles fill the GPU. For one piece it would take 8 to 16 instructions
+   more than small_tile.
    - large_tile: slabs of A and B go to shared memory. Their values are split once and read by
    several warps, while the next slab is fetched. It pays from some hundred rows on. */
 #pragma once
@@ -29,14 +31,16 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. Such a short kernel is bound
-   by how many instructions a warp runs one after the other. So 16 warps have few k-steps each. */
+/* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. The time
+   of such a short kernel depends on the number of instructions that a warp runs one after the
+   other. So 16 warps share the k-steps, and each has few. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. Warp: every SLICES-th k-step of 16. Reads each value once. */
+/* The gemm of the block's small tile. A warp takes every SLICES-th k-step of 16.
+   Each value is read once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   /* Prologue: where this lane stands. */

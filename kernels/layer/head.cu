@@ -1,20 +1,21 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   its gradient, and the gradient of the layer's input through the previous activation.
+   the gradient of the logits, and the gradient of the layer's input through the previous
+   activation.
 
-   With 10 classes, separate kernels for forward, softmax and backward compute next to nothing. They
-   take three times the latency of a launch and of the L2 cache. In this kernel a row's input stays
-   in registers. The weights are in shared memory or, with few rows of many inputs, in registers.
-   Logits are sums of float32 products, because 10 columns would not fill a tile of the tensor
-   cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the bytes that
-   no longer move. */
+   With 10 classes, separate kernels for forward, softmax and backward compute very little. Their
+   time is three times the latency of a launch and of the L2 cache. In this kernel a row's input
+   stays in registers. The weights are in shared memory or, with few rows of many inputs, in
+   registers. Logits are sums of float32 products, because 10 columns would not fill a tile of the
+   tensor cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the
+   bytes that no longer move. */
 #include "layer/planes.cuh"
 
 namespace {
 
 constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 multiprocessors */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* up to ALONE_INPUTS a row has a warp; up to
-                                                        SHARED_ROWS it has a block */
+constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* up to ALONE_INPUTS inputs, one warp computes
+                                                        a row; up to SHARED_ROWS it has a block */
 
 /* Sums partial[c] over the warp for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {

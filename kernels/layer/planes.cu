@@ -1,4 +1,4 @@
-/* Makes planes (kernels.h) of pixels and of floats that no gemm has written, and their scales. */
+/* Makes planes (kernels.h) from pixels and from floats that no gemm wrote, and their scales. */
 #include "bf16_split.cuh"
 #include "layer/planes.cuh"
 
@@ -7,7 +7,8 @@ namespace {
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* PIXELS: pixels of a row that a thread copies */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, with a 1 after each row. Thread: 8 neighbours. */
+/* Writes the batch's pixels as one plane, with a 1 after each row. A thread writes 8
+   neighbours. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -30,7 +31,8 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats into planes. Thread: two neighbours; reads 4 bytes and writes 2 TERMS for each. */
+/* Splits floats into planes. A thread has two neighbours. For each value it reads 4 bytes and
+   writes 2 TERMS bytes. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;

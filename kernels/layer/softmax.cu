@@ -1,10 +1,11 @@
-/* Softmax, cross-entropy, its gradient and the row's result in one kernel, one warp per row.
+/* Computes softmax, cross-entropy, its gradient and the row's result in one kernel. Each row has
+   one warp.
 
    Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane holds a running maximum m,
    at first -infinity, and the sum s of exp(z - m). When m grows, the lane rescales s. Warp shuffles
    merge the pairs (m, s) of lanes by the same rule. The loss is log(s) + m - z[label], which is
-   exact for any finite logits. With label smoothing the mean of z under the target takes the place
-   of z[label]. */
+   exact for any finite logits. With label smoothing, the mean of z weighted by the target
+   replaces z[label]. */
 #include "batch.cuh"
 
 namespace {
@@ -22,7 +23,8 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class, twice. */
+/* Computes each row's results and gradient. A warp has one row. It reads 4 bytes per class,
+   twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {

@@ -1,8 +1,8 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
    gradient lives in registers, so 16 bytes move per weight, where level `none` moves 24. The bias
    is the weight of an input that is always 1. This input is column `in` of X, and exists only in
-   the loads. Several blocks share the rows of a long batch (split-K) and add up in a fixed order.
-   With several ranks the kernel stores the gradient instead. */
+   the loads. Several blocks share the rows of a long batch (split-K); their sums are added in a
+   fixed order. With several ranks the kernel stores the gradient instead. */
 #include "layer/gemm.cuh"
 
 namespace {
