@@ -10,10 +10,10 @@
 #include "base/sizes.h"
 #include "unrolled.cuh"
 
-/* A topic's tables name what they have and leave out the rest. */
+/* A topic's tables set only the fields that the topic uses. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Sets an array of rows and how many they are: LAB_ROWS(rung, rungs) is .rungs and .rung_count. */
+/* Sets an array of rows and the number of rows: LAB_ROWS(rung, rungs) is .rungs and .rung_count. */
 #define LAB_ROWS(row, array) .row##s = array, .row##_count = sizeof(array) / sizeof *(array)
 
 #define LAB_LADDER LAB_ROWS(problem, problems), LAB_ROWS(rung, rungs)
@@ -35,7 +35,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->threads = block.x * block.y * block.z;
     r->shared = shared;
   }
-  if (shared > 48 * 1024) { /* more than this must be asked for */
+  if (shared > 48 * 1024) { /* a kernel must request more than this */
     TRY(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared));
   }

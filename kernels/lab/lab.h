@@ -1,6 +1,7 @@
-/* The kernel lab: ladders of kernels, one file per topic, each rung a small step from the one
-   before. A topic is a table of its problems and rungs. It never prints, times or allocates: the
-   harness (src/lab/cuda/run.c) does. Device pointers start d_, host pointers h_. */
+/* The kernel lab: ladders of kernels, one file per topic. Each rung is a small step from the
+   previous rung. A topic is a table of its problems and rungs. A topic never prints, times or
+   allocates; the harness (src/lab/cuda/run.c) does that. Device pointers start d_, host pointers
+   h_. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,10 +28,11 @@ typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-/* An element has 4 bytes; one of LAB_BFLOAT16 has 2. Outputs are float32 or uint32. */
+/* An element has 4 bytes, but an element of LAB_BFLOAT16 has 2. Outputs are float32 or uint32. */
 typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
-/* Elements [first, first + count) of an output, and how exact each must be. h_in: whole arrays. */
+/* Elements [first, first + count) of an output, and the error allowed in each. h_in has the whole
+   input arrays. */
 typedef struct {
   int problem;
   LabSize size;

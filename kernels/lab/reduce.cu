@@ -1,6 +1,7 @@
-/* The ladder of the sum. The first five rungs are after Mark Harris, "Optimizing parallel reduction
-   in CUDA", 2007. They are one kernel with five ways to add up a block, run level after level. The
-   last rung reads everything in one launch. docs/lab/reduce.md explains the column's wavefronts. */
+/* The ladder of the sum. The first five rungs follow Mark Harris, "Optimizing parallel reduction
+   in CUDA", 2007. They are one kernel with five ways to add up a block. The kernel runs once per
+   level. The last rung reads everything in one launch. docs/lab/reduce.md explains the column's
+   wavefronts. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -10,8 +11,8 @@
 namespace {
 
 /* d additions of floats one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is
-   more than a whole lost warp. So the values below are integers of which every partial sum stays
-   under 2^24. Nothing rounds, every order is exact, and any lost or doubled value shows. */
+   more than a whole lost warp. So the values below are integers, and every partial sum of them
+   stays below 2^24. Nothing rounds, every order is exact, and any lost or doubled value shows. */
 void reference(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
@@ -19,7 +20,7 @@ void reference(const LabRange *range) {
 }
 
 /* Makes integers from 1 to 16 of either sign. A sum of m of them has a standard deviation of 9.7
-   sqrt(m). The first ones are huge: they take 2^23 of the 2^24 at most. */
+   sqrt(m). The first values are huge: their partial sums take up to 2^23 of the 2^24. */
 void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
@@ -29,8 +30,8 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
-   A rung says what a thread of a block fetches, and how the block adds up. All threads call add_up.
-   v is THREADS values of shared memory, and thread 0 gets the sum. */
+   A rung defines what a thread of a block fetches, and how the block adds up. All threads call
+   add_up. v is THREADS values of shared memory, and thread 0 gets the sum. */
 
 constexpr int THREADS = 256; /* threads of a block of the first five rungs */
 

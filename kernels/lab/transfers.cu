@@ -1,7 +1,8 @@
 /* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device. Copy
-   in, compute and copy out have an engine each. The ladder cuts the array into chunks. While one
-   chunk is computed, the next comes in and the previous one goes out. The best with c chunks is c /
-   (c + 2) of perfect. More chunks help until their calls cost as much as their bytes. */
+   in, compute and copy out each have their own engine. The ladder cuts the array into chunks. While
+   one chunk is computed, the next comes in and the previous one goes out. The best possible speed
+   with c chunks is c / (c + 2) of the perfect speed. More chunks help until a chunk's calls cost as
+   much time as its bytes. */
 #include "lab/lab.cuh"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace {
 
 /* Multiply-adds of f, a multiple of UNROLLED. On an H100 they take 0.069 ns per element; 4 bytes on
-   a link of 55 GB/s take 0.073 ns. Loop and tail take the rest. */
+   a link of 55 GB/s take 0.073 ns. The loop and the tail take the rest. */
 constexpr int STEPS = 2304, UNROLLED = 64;
 
 /* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. It rounds once, on host and device. */
@@ -33,7 +34,7 @@ float f(float x) {
 
 constexpr int THREADS = 256;
 
-/* y[i] = f(x[i]), one thread per element. It takes all STEPS, whatever the numbers are. */
+/* y[i] = f(x[i]), one thread per element. It always runs all STEPS steps. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
   const int64_t i = lab_thread(THREADS);
