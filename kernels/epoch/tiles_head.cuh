@@ -1,15 +1,15 @@
 /* The last layer, the head. The tiles of the last hidden layer keep its columns of weights. Each
-   tile makes its part of the logits of every row and sends it to the row's owner, a block of the
+   tile computes its part of the logits of every row and sends it to the row's owner, a block of the
    same cluster. The owner adds up 16 parts. If there are several clusters, a row has one owner in
    each cluster, and the owners mail each other their sums. So all owners of a row have the same
-   logits. Each owner makes the loss and the gradient of the logits, and sends the gradient to the
-   blocks of its cluster. This takes twice 64 bytes for each row and block. Sending the columns and
-   H would take thousands.
+   logits. Each owner computes the loss and the gradient of the logits, and sends the gradient to
+   the blocks of its cluster. This takes twice 64 bytes for each row and block. Sending the columns
+   and H would take thousands.
 
    With this gradient each tile updates its columns. Each block also updates a copy of the biases;
    all copies are equal.
 
-   If S::MAIL, rows belong to blocks of their own, on the multiprocessors that no tile needs. A warp
+   If S::MAIL, rows belong to separate blocks, on the multiprocessors that no tile needs. A warp
    owns some rows, and each tile sends it a part of their logits. Only the first tile has the
    biases. It updates them and sends them as one more part. The gradient goes to REPLICAS places, so
    that not all blocks read from one place. */
@@ -65,7 +65,8 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* Shows the biases. By mail the first tile sends them, as one more part of each row's logits. */
+  /* Publishes the biases. By mail the first tile sends them, as one more part of each row's logits.
+   */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -227,7 +228,8 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* Makes the loss and the gradient of the block's own row `slot` from the parts of the logits. */
+  /* Computes the loss and the gradient of the block's own row `slot` from the parts of the logits.
+   */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);

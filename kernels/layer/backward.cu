@@ -5,7 +5,8 @@
 
 namespace {
 
-/* The epilogue: multiplies by the activation's slope, 0 where dropout made a 0, and stores dX. */
+/* The epilogue: multiplies by the activation's slope, which is 0 for dropped values, and stores dX.
+ */
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;
@@ -30,7 +31,8 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W, masked. Block: one tile of dX (rows, in). 2 out operations per value. */
+/* Computes dX = dZ W, masked. A block has one tile of dX (rows, in). A value takes
+   2 * out operations. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {
@@ -60,7 +62,8 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
           valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
-  /* If 4 does not divide a size, values are read one by one. This has no kernels for two terms. */
+  /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
+   * terms. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

@@ -15,7 +15,7 @@ struct Activated {
   bool activates;
   Dropout dropout;
   float scale;     /* factor of values that are not dropped */
-  BatchView batch; /* whose positions decide what dropout drops */
+  BatchView batch; /* its positions decide what dropout drops */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
@@ -49,7 +49,7 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b). Block: one tile of Y. A value takes 2 * in operations. */
+/* Computes Y = activate(X W^T + b). A block has one tile of Y. A value takes 2 * in operations. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {
@@ -86,7 +86,8 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
-  /* If 4 does not divide a size, values are read one by one. This has no kernels for two terms. */
+  /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
+   * terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;

@@ -28,8 +28,8 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
   return terms == 2 ? run(std::integral_constant<int, 2>()) : run(std::integral_constant<int, 1>());
 }
 
-/* Returns true if updates are done sooner by mma.sync, although the GPU has wgmma, whose blocks
-   have a multiprocessor each. With few products per weight a block waits for memory, and small
+/* Returns true if mma.sync is faster for updates, although the GPU has wgmma. A wgmma block takes
+   a whole multiprocessor. With few products per weight a wgmma block waits for memory, and small
    blocks have more loads in flight. With few tiles of wgmma, small blocks leave fewer
    multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
