@@ -27,7 +27,7 @@ void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
-  uint64_t requests, sectors, bytes_used; /* of warps; of 32 bytes; that lanes needed */
+  uint64_t requests, sectors, bytes_used; /* warp requests; 32-byte sectors; bytes needed */
   uint64_t bytes_once;                    /* per launch: distinct bytes read + distinct written */
   uint64_t turns, least_turns;            /* of shared memory's banks */
   uint64_t atomic_turns;                  /* the part of `turns` that atomics take */
@@ -36,8 +36,8 @@ typedef struct {
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
-/* Writes up to `most` findings, one per line. These are errors, with barriers first, or, if
-   `costs`, the costliest places. */
+/* Writes up to `most` findings, one per line. If `costs`, these are the costliest places.
+   Otherwise these are errors, with barrier errors first. */
 void emulator_told(bool costs, int most, char *text, size_t size);
 
 /* A finding: an error, or a place that costs much. */
@@ -49,7 +49,7 @@ typedef struct {
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };
 
-/* These do the same in two steps. A process that was forked from this one may do the first step. */
+/* These two do the work of emulator_told() in two steps. A forked process may do the first. */
 void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);

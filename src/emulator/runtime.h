@@ -24,9 +24,9 @@ struct dim3 {
   }
 };
 
-/* Waits for the lanes of `mask`, which must come with the same `combine`. When all have come,
-   `combine` is called once with the values of all. If `orders`, each lane then sees what the others
-   did to memory before. */
+/* Waits for the lanes of `mask`. All must pass the same `combine`. When all have arrived, `combine`
+   is called once with the values of all. If `orders`, each lane then sees the earlier memory writes
+   of the others. */
 __device__ void emulator_meet(unsigned mask, void *mine,
                               void (*combine)(void **lanes, unsigned mask), bool orders);
 /* Reports that a lane whose value a shuffle needs is not there. */
