@@ -63,7 +63,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
-   * terms. */
+     terms. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

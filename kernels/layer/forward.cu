@@ -87,7 +87,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
   /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
-   * terms. */
+     terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;
