@@ -1,5 +1,5 @@
 /* Times training epochs of every network, batch and level of fusion, and a whole run. */
-#define _GNU_SOURCE /* mkstemps, environ */
+#define _GNU_SOURCE /* mkstemps, memrchr, environ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/stats.h"
@@ -45,6 +46,7 @@ typedef struct {
   int inputs;
   uint64_t train_rows, test_rows;
   bool on_gpu;
+  char few[sizeof "/tmp/mlp-bench-XXXXXX.csv"]; /* a CSV file of few rows, quickly evaluated */
 } Bench;
 
 static DatasetReader *open_rows(const char *path, Error *error) {
@@ -189,6 +191,33 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
   return true;
 }
 
+/* Creates a file. path: its name with XXXXXX before the suffix; the call replaces these letters.
+   Returns its descriptor, or a negative number. */
+static int create(char *path, const char *suffix, Error *error) {
+  const int file = mkstemps(path, (int)strlen(suffix));
+  if (file < 0) error_set(error, "cannot create %s: %s", path, strerror(errno));
+  return file;
+}
+
+/* Copies the first whole lines of the test file, gzipped or not, to a new file b->few. */
+static bool copy_few(Bench *b, Error *error) {
+  char bytes[1 << 17];
+  gzFile test = gzopen(b->plan->test, "rb");
+  const int count = test ? gzread(test, bytes, sizeof bytes) : -1;
+  if (test) gzclose(test);
+  if (count < 0) return error_set(error, "cannot read %s", b->plan->test);
+  const char *newline = memrchr(bytes, '\n', (size_t)count);
+  const ssize_t size = newline ? newline + 1 - bytes : count;
+  strcpy(b->few, "/tmp/mlp-bench-XXXXXX.csv");
+  const int file = create(b->few, ".csv", error);
+  if (file < 0) return false;
+  const bool good = write(file, bytes, (size_t)size) == size ||
+                    error_set(error, "cannot write %s: %s", b->few, strerror(errno));
+  close(file);
+  if (!good) unlink(b->few);
+  return good;
+}
+
 /* Runs mlp-train, which lies beside this program. words: its arguments, with NULL at the end. Sets
    the seconds from its start to its end. Unless `log` is NULL, adds the lines of the run's
    --log. */
@@ -202,8 +231,8 @@ static bool run_train(const char *const *words, Record *log, double *seconds, Er
   if (!text_beside_program(program, sizeof program, "mlp-train"))
     return error_set(error, "cannot find mlp-train, which lies beside this program");
   if (log) {
-    const int file = mkstemps(path, (int)strlen(".jsonl"));
-    if (file < 0) return error_set(error, "cannot create %s: %s", path, strerror(errno));
+    const int file = create(path, ".jsonl", error);
+    if (file < 0) return false;
     close(file);
     given[count++] = "--log";
     given[count++] = path;
@@ -230,16 +259,16 @@ static bool run_train(const char *const *words, Record *log, double *seconds, Er
         "--batch", text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL   \
   }
 
-#define FEW "0.01" /* the share of rows that judge, small because judging takes time */
-
-/* Times a run of 2 epochs and a run of more. The difference is the time of the other epochs. */
+/* Times a run of 2 epochs and a run of more. The difference is the time of the other epochs. The
+   networks are judged by a file, because they train at once only if they share all rows: a share of
+   the training rows would be other rows for each seed. */
 static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
                           const char *precision, double one, json_t *line, Error *error) {
   const double ms = networks * (isfinite(one) ? one : 5); /* at most, for an epoch of all */
   const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / ms), LEAST_EPOCHS), 200);
   double seconds[2];
   for (int i = 0; i < 2; i++)
-    if (!run_train(WORDS(b, hidden, batch, "--test", "none", "--validation", FEW, "--precision",
+    if (!run_train(WORDS(b, hidden, batch, "--test", "none", "--validation", b->few, "--precision",
                          precision, "--seeds", text_format("%d", networks).text, "--epochs",
                          text_format("%d", 2 + i * more).text),
                    NULL, &seconds[i], error))
@@ -327,10 +356,14 @@ static bool measure(const Bench *b, Error *error) {
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
   int inputs;
-  return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
-         count_rows(plan->test, &b.test_rows, &inputs, error) &&
-         (inputs == b.inputs ||
-          error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
-                    inputs, b.inputs)) &&
-         measure(&b, error);
+  if (!count_rows(plan->train, &b.train_rows, &b.inputs, error) ||
+      !count_rows(plan->test, &b.test_rows, &inputs, error))
+    return false;
+  if (inputs != b.inputs)
+    return error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
+                     inputs, b.inputs);
+  if (!copy_few(&b, error)) return false;
+  const bool good = measure(&b, error);
+  unlink(b.few);
+  return good;
 }
