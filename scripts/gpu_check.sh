@@ -68,35 +68,35 @@ check_tests() {
 
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
+# Each line has a program, the multiprocessors that it may use under racecheck and synccheck, and its checks.
+# If a check names a test, only that test runs. The checks that take longest come first.
+#
 # racecheck and initcheck do not know copies by the copy engine or mbarriers. Hazards in shared memory come
-# from the kernels, not from the loader, so one program that runs all kernels is enough to find them. The
-# checks that take longest come first. If a line names a test, only that test runs.
+# from the kernels, not from the loader, so one program that runs all kernels is enough to find them.
+#
+# Warps of level epoch wait at one named barrier in several places of the code. synccheck takes this for
+# divergence, even in a correct kernel of two warps that do nothing else. racecheck does not see what such a
+# barrier orders. So these two checks run with one multiprocessor, on which level epoch has no room. The lab has
+# no level epoch, but a rung of clusters, which needs more.
 sanitized='
-  test_engine_results memcheck initcheck synccheck
-  test_many racecheck=test_overflow memcheck
-  test_kernels memcheck racecheck initcheck synccheck
-  test_kernels_gemm memcheck racecheck initcheck synccheck
-  test_kernels_softmax memcheck racecheck initcheck synccheck
-  test_kernels_wide memcheck synccheck
-  test_engine_interface memcheck initcheck synccheck racecheck=test_read_and_write_of_cuda
-  test_augment_engine memcheck racecheck
-  test_members memcheck
-  test_lab memcheck racecheck'
+  test_engine_results    1    memcheck initcheck synccheck
+  test_many              1    racecheck=test_overflow memcheck
+  test_kernels           1    memcheck racecheck initcheck synccheck
+  test_kernels_gemm      1    memcheck racecheck initcheck synccheck
+  test_kernels_softmax   1    memcheck racecheck initcheck synccheck
+  test_kernels_wide      1    memcheck synccheck
+  test_engine_interface  1    memcheck initcheck synccheck racecheck=test_read_and_write_of_cuda
+  test_augment_engine    1    memcheck racecheck
+  test_members           1    memcheck
+  test_lab               all  memcheck racecheck'
 
-# sanitize PROGRAM TOOL[=TEST]: checks that there is no error, no hazard and no failed test. The programs
-# check every status themselves. If a call inside a library fails, that is not our error.
+# sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST]: checks that there is no error, no hazard and no failed test. The
+# programs check every status themselves. If a call inside a library fails, that is not our error.
 sanitize() {
-  local status=0 text options=() tool=${2%=*} filter=${2#*=}
+  local status=0 text options=() tool=${3%=*} filter=${3#*=}
   local limits=(OMP_NUM_THREADS=2) # of the reference: several programs run beside each other
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
-  # Warps of level epoch wait at one named barrier in several places of the code. synccheck takes this for
-  # divergence, even in a correct kernel of two warps that do nothing else. racecheck then does not see what
-  # such a barrier orders. So both run with one multiprocessor, on which level epoch has no room. The lab has no
-  # level epoch, but a rung of clusters, which wants its multiprocessors.
-  case $tool-$1 in
-  *-test_lab) ;;
-  synccheck-* | racecheck-*) limits+=(MLP_TEST_GPU=1024:1) ;;
-  esac
+  [[ $tool$2 != @(synccheck|racecheck)1 ]] || limits+=(MLP_TEST_GPU=1024:1)
   [ "$filter" != "$tool" ] || filter='*'
   # The first few of 1600 steps run all that there is to check; every step takes long here.
   run 300 env "${limits[@]}" TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$tool" \
@@ -108,15 +108,15 @@ sanitize() {
 }
 
 check_sanitizers() {
-  local name tools tool
+  local name multiprocessors tools tool
   if ! sanitizer=$(command -v compute-sanitizer "$(dirname "$nvcc")/compute-sanitizer" \
     /usr/local/cuda/bin/compute-sanitizer | grep -m 1 .); then
     record 1 'compute-sanitizer: not found; it comes with the CUDA Toolkit'
     return
   fi
   build "${cuda_tests[@]/#/build/}"
-  while read -r name tools; do
-    for tool in $tools; do beside sanitize "$name" "$tool"; done
+  while read -r name multiprocessors tools; do
+    for tool in $tools; do beside sanitize "$name" "$multiprocessors" "$tool"; done
   done <<<"$sanitized"
   wait
 }
