@@ -1,7 +1,7 @@
 /* Augmentation: the arithmetic of augment.h. test_kernels.c has its kernel, test_augment_engine.c
    has training on augmented rows. */
 #include "base/augment.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/test.h"
 
 enum { MOST_PIXELS = AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE, SIDE = 28, DRAWS = 4000 };

@@ -1,8 +1,8 @@
 /* The reports of mlp-bench. On a GPU, compares the cuBLAS level with the CPU engine. */
 #include "bench/bench.h"
-#include "exercise/reference.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
+#include "support/network_reference.h"
 
 static Record record;
 static const char path[] = "lines.json";

@@ -1,6 +1,6 @@
 /* The tiles of the CPU engine, in every instruction set that this machine has. */
 #include "engine/gemm_cpu.h"
-#include "exercise/reference.h"
+#include "support/network_reference.h"
 #include "support/test.h"
 
 enum {

@@ -104,9 +104,11 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
   uint16_t *labels = reference_zeros((size_t)end, sizeof *labels);
   uint32_t *order = reference_zeros((size_t)end, sizeof *order);
-  reference_fill_labels(labels, (size_t)end, p->shape.out, seed);
-  for (uint32_t i = 0; i < (uint32_t)end; i++)
+  for (uint32_t i = 0; i < (uint32_t)end; i++) {
+    const uint64_t word = random_words(seed, ARRAY_LABELS, i).word[0];
+    labels[i] = (uint16_t)(word * (uint64_t)p->shape.out >> 32);
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
+  }
   /* If the largest classes tie, the label is the first of them in one row and the last in the
      next. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "activation.h"
-#include "base/random.h"
 
 void *reference_zeros(size_t count, size_t size) {
   void *zeros = calloc(count ? count : 1, size);
@@ -15,11 +14,6 @@ void *reference_zeros(size_t count, size_t size) {
 
 /* Each function does one operation. Students get these loops, and find out themselves how passes
    can be joined. */
-
-void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x) {
-  const double max = scale.max > 0 ? scale.max : 255, std = scale.std > 0 ? scale.std : 1;
-  for (int i = 0; i < in; i++) x[i] = (pixels[i] / max - scale.mean) / std;
-}
 
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y) {
@@ -133,42 +127,6 @@ void reference_update(double *w, double *v, const double *g, size_t count, doubl
   }
 }
 
-/* Returns 32 random bits that depend only on (seed, index). */
-static uint32_t word_of(size_t i, uint64_t seed) {
-  const RandomWords words = random_words(seed, 0x7465737473u /* "tests" */, i / 4);
-  return words.word[i % 4];
-}
-
-void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
-  for (size_t i = 0; i < count; i++)
-    out[i] = (float)(low + (high - low) * random_unit(word_of(i, seed)));
-}
-
-void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
-  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(word_of(i, seed) >> 24);
-}
-
-void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed) {
-  for (size_t i = 0; i < count; i++)
-    out[i] = (uint16_t)(word_of(i, seed) * (uint64_t)classes >> 32);
-}
-
 void reference_to_double(const float *in, size_t count, double *out) {
   for (size_t i = 0; i < count; i++) out[i] = in[i];
-}
-
-void reference_to_float(const double *in, size_t count, float *out) {
-  for (size_t i = 0; i < count; i++) out[i] = (float)in[i];
-}
-
-double reference_relative_error(const float *out, const double *ref, size_t count) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < count; i++) {
-    const double d = out[i] - ref[i];
-    difference += d * d;
-    norm += ref[i] * ref[i];
-  }
-  if (!isfinite(difference) || !isfinite(norm)) return INFINITY;
-  if (difference == 0) return 0;
-  return norm == 0 ? INFINITY : sqrt(difference / norm);
 }

@@ -18,9 +18,6 @@ static inline size_t cell(int row, int columns, int column) {
 /* To be freed. */
 void *reference_zeros(size_t count, size_t size);
 
-/* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
-void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
-
 /* y (rows, out) = x (rows, in) W^T + bias, with W (out, in) and bias (out). bias may be NULL. */
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y);
@@ -62,20 +59,4 @@ uint64_t reference_correct(const double *logits, const uint16_t *labels, int row
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate);
 
-/* Fills an array with values uniform in [low, high). Value i depends only on (seed, i), and is
-   exact in float32. */
-void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);
-
-/* Does the same with bytes 0 to 255. */
-void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed);
-
-/* Labels 0 to classes - 1. */
-void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed);
-
 void reference_to_double(const float *in, size_t count, double *out);
-
-void reference_to_float(const double *in, size_t count, float *out);
-
-/* Returns ||out - ref|| / ||ref||, or INFINITY if a value is not finite or if only ref is all
-   zero. */
-double reference_relative_error(const float *out, const double *ref, size_t count);

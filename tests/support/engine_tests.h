@@ -6,8 +6,8 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "support/network_reference.h"
 #include "support/cuda.h"
+#include "support/network_reference.h"
 
 /* ---- levels --------------------------------------------------------------------------------- */
 

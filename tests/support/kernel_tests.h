@@ -12,9 +12,9 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
-#include "support/network_reference.h"
 #include "kernels.h"
 #include "support/cuda_only.h"
+#include "support/network_reference.h"
 
 static cudaStream_t stream;
 static void *d_work; /* of all updates, one after the other, as in an engine */

@@ -7,6 +7,11 @@
 
 #include "base/random.h"
 
+void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x) {
+  const double max = scale.max > 0 ? scale.max : 255, std = scale.std > 0 ? scale.std : 1;
+  for (int i = 0; i < in; i++) x[i] = (pixels[i] / max - scale.mean) / std;
+}
+
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update) {
   const double momentum = rule.momentum, epsilon = rule.epsilon;
@@ -199,4 +204,40 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
     reference_gradient(network, parameters, x, labels + r, 1, NULL, sums);
   }
   free(x);
+}
+
+/* Returns 32 random bits that depend only on (seed, index). */
+static uint32_t word_of(size_t i, uint64_t seed) {
+  const RandomWords words = random_words(seed, 0x7465737473u /* "tests" */, i / 4);
+  return words.word[i % 4];
+}
+
+void reference_fill(double *out, size_t count, double low, double high, uint64_t seed) {
+  for (size_t i = 0; i < count; i++)
+    out[i] = (float)(low + (high - low) * random_unit(word_of(i, seed)));
+}
+
+void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed) {
+  for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(word_of(i, seed) >> 24);
+}
+
+void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed) {
+  for (size_t i = 0; i < count; i++)
+    out[i] = (uint16_t)(word_of(i, seed) * (uint64_t)classes >> 32);
+}
+
+void reference_to_float(const double *in, size_t count, float *out) {
+  for (size_t i = 0; i < count; i++) out[i] = (float)in[i];
+}
+
+double reference_relative_error(const float *out, const double *ref, size_t count) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < count; i++) {
+    const double d = out[i] - ref[i];
+    difference += d * d;
+    norm += ref[i] * ref[i];
+  }
+  if (!isfinite(difference) || !isfinite(norm)) return INFINITY;
+  if (difference == 0) return 0;
+  return norm == 0 ? INFINITY : sqrt(difference / norm);
 }

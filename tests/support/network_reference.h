@@ -1,8 +1,11 @@
 /* The training of a network as float64 loops, made of the operations of exercise/reference.h. Their
-   rules hold here, too. */
+   rules hold here, too. The last functions fill arrays and compare them. */
 #pragma once
 
 #include "exercise/reference.h"
+
+/* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
+void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
 /* Runs update number `update`, from 1. m: momentum or first moment; v: second moment. */
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
@@ -26,3 +29,19 @@ void reference_train(const EngineConfig *config, double *parameters, double *sta
 void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);
+
+/* Fills an array with values uniform in [low, high). Value i depends only on (seed, i), and is
+   exact in float32. */
+void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);
+
+/* Does the same with bytes 0 to 255. */
+void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed);
+
+/* Labels 0 to classes - 1. */
+void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed);
+
+void reference_to_float(const double *in, size_t count, float *out);
+
+/* Returns ||out - ref|| / ||ref||, or INFINITY if a value is not finite or if only ref is all
+   zero. */
+double reference_relative_error(const float *out, const double *ref, size_t count);
