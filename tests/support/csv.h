@@ -1,5 +1,5 @@
-/* CSV files for the tests of the reader: written, drawn at random, and read into a table. The file
-   is x.csv in the folder of folder.h. */
+/* CSV files for the tests of the dataset reader. These functions write a file, given or random, and
+   read it into a table. The file is x.csv in the folder of folder.h. */
 #pragma once
 
 #include <zlib.h>
@@ -20,7 +20,7 @@ typedef struct {
   size_t rows, inputs;
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
-  Error error; /* empty: none */
+  Error error; /* empty if there was none */
 } Table;
 
 /* Returns a table without rows, with room for `room` rows. */
@@ -30,9 +30,9 @@ static inline Table new_table(size_t room, size_t inputs) {
                  .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
-/* Appends up to `rows` of the reader's rows. Returns what dataset_read does. The gaps between rows,
-   and the bytes behind them, must stay. Memory is from aligned_alloc, as some tests let malloc
-   fail. */
+/* Appends up to `rows` of the reader's rows to the table. Returns the result of dataset_read, which
+   must not write to the gaps between rows or to unfilled rows. The memory comes from aligned_alloc
+   because some tests make malloc fail. */
 static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   enum { GAP = 3, POISON = 0xa5 };
   const size_t inputs = table->inputs, stride = inputs + GAP;
@@ -53,12 +53,12 @@ static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
 /* Thread counts to test. */
 static const int thread_counts[] = {1, 2, 5, 16};
 
-/* How read_table opens the file, except for its arguments. A test may change it. */
+/* Options that read_table adds to its arguments when it opens the file. A test may change them. */
 static DatasetConfig reading = {.classes = 10};
 
 static Table got; /* the rows that read_table has read */
 
-/* Reads the whole file, `block` rows at a time. */
+/* Reads the whole file into `got`, `block` rows at a time. */
 static inline void read_table(int threads, size_t ahead, size_t block) {
   got = (Table){0};
   DatasetConfig config = reading;
@@ -87,13 +87,13 @@ static inline void assert_read_rows(const Table *expected) {
 /* A file, and the result of reading it. */
 typedef struct {
   const char *text;
-  const char *rows; /* the rows it gives: "label,pixel,...;" for each */
+  const char *rows; /* the expected rows, each as "label,pixel,...;" */
   int line, column; /* of the error; 0 if the message has none */
-  const char *what; /* the error's message after path and place; NULL for no error */
+  const char *what; /* the error's message after path and place; NULL if no error is expected */
 } CsvCase;
 
-/* Writes `length` bytes of the text, which may hold zeros, and checks the result of reading
-   them. */
+/* Writes the first `length` bytes of row.text, which may contain zeros, as the file. Checks the
+   result of reading the file. */
 static inline void expect_bytes(size_t length, CsvCase row) {
   write_file(row.text, length);
   read_table(2, 0, 4);
@@ -115,7 +115,7 @@ static inline void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-/* Opens the file for 10 classes. open_reader also requires success. */
+/* Opens the file for 10 classes. open_reader() does so too, and fails the test on an error. */
 static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
   return dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
@@ -127,7 +127,7 @@ static inline DatasetReader *open_reader(int threads, size_t ahead) {
   return reader;
 }
 
-/* Returns `rows` rows of text, "1,2\n" each. */
+/* Returns a text of `rows` rows; each row is "1,2\n". */
 static inline char *repeat_row(size_t rows) {
   char *text = allocate(rows, 4);
   for (size_t r = 0; r < rows; r++) memcpy(text + 4 * r, "1,2\n", 4);
@@ -148,7 +148,7 @@ typedef struct {
   size_t length;
 } Text;
 
-/* Returns a valid file of `rows` random rows. *table becomes what reading must give. */
+/* Returns a valid file of `rows` random rows. Sets *table to the expected result of reading it. */
 static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
   Text text = {allocate(rows * (inputs + 1) * 8 + 1, 1), 0};
   *table = new_table(rows, inputs);
@@ -171,17 +171,17 @@ static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
   return text;
 }
 
-static Table wanted; /* the result of reading draw_csv's file */
-static Text drawn;   /* its text */
+static Table wanted; /* the expected result of reading draw_csv's file */
+static Text drawn;   /* the text of draw_csv's file */
 
-/* Draws a file from the seed and writes it. */
+/* Writes a random file, which depends only on the arguments. */
 static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   random_state = seed;
   drawn = draw_file(rows, inputs, &wanted);
   write_file(drawn.text, drawn.length);
 }
 
-/* Appends `text` as a gzip member to the archive. Zeros follow in memory, beyond its length. */
+/* Appends `text` to the archive as a gzip member. Memory after the archive's end holds zeros. */
 enum { ZEROS = 2 << 20 };
 static inline void append_member(Text *archive, const char *text, size_t length) {
   z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};

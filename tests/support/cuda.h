@@ -1,10 +1,10 @@
-/* For tests that need a GPU. Without one they are skipped; a call that fails is reported. */
+/* For tests that need a GPU. Without a GPU they are skipped. */
 #pragma once
 
 #include "engine/engine.h"
 #include "support/test.h"
 
-/* The first line of such a test. */
+/* Skips the running test if there is no GPU. A test that needs one calls this first. */
 static inline void needs_gpu(void) {
   Error why;
   if (engine_cuda_available(&why)) return;
@@ -12,10 +12,10 @@ static inline void needs_gpu(void) {
 }
 
 #ifndef ON_EMULATOR
-#define ON_EMULATOR false /* the kernels run on the CPU: src/emulator */
+#define ON_EMULATOR false /* true if the kernels run on the CPU, by src/emulator */
 #endif
 
-/* Returns true for small cases: compute-sanitizer runs the tests with TEST_QUICK. */
+/* Returns true if tests run only small cases: on the emulator, or with TEST_QUICK set. */
 static inline bool quick(void) {
   return ON_EMULATOR || getenv("TEST_QUICK") != NULL;
 }

@@ -1,5 +1,5 @@
-/* For tests that need CUDA's headers. A build without CUDA compiles without_cuda.c instead of them
-   (Makefile). */
+/* For tests that need CUDA's headers. A build without CUDA compiles without_cuda.c in place of such
+   tests. */
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,15 +1,15 @@
-/* A GPU that computes nothing, for machines without one. It has the calls of the CUDA runtime that
-   mlp-train makes, in host memory, so that AddressSanitizer sees leaks and copies out of bounds.
-   mlp-train-faults links it in place of the runtime, and so runs the host's part completely. Each
-   call fails when fault.c says so. Only the kernel that counts rows does anything.
+/* A stand-in for the CUDA runtime, for machines without a GPU. mlp-train-faults links it in place
+   of the runtime, and so runs all of mlp-train's host code. Device memory is host memory here, so
+   AddressSanitizer sees leaks and copies out of bounds. A call fails when fault.c says so. Only the
+   kernel that counts rows does anything.
 
-   $CUDA_STAND_IN says which GPU there is:
+   $CUDA_STAND_IN selects the GPU and driver:
 
      none         no GPU
      no-driver    no GPU and no driver
      old-driver   the driver is older than the runtime
      old-gpu      the program was not built for this GPU
-     full         all its memory is taken
+     full         all of the GPU's memory is taken
      ""           an H100 */
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,7 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"   /* most arguments are ignored */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's calls have no prototypes */
 
-static cudaError_t last; /* what cudaGetLastError tells */
+static cudaError_t last; /* what cudaGetLastError returns next */
 
 static bool is(const char *kind) {
   const char *asked = getenv("CUDA_STAND_IN");
@@ -35,8 +35,8 @@ static cudaError_t end(cudaError_t status) {
   return status;
 }
 
-/* Defines a call that does its work and returns a status, or returns another status if it must
-   fail. */
+/* Defines a call. If the call must fail, it only returns fails_by. Otherwise it does its work and
+   returns ends_by. */
 #define CALL(name, fails_by, work, ends_by, ...)                                                   \
   cudaError_t name(__VA_ARGS__) {                                                                  \
     if (fault_cuda(__func__, __builtin_return_address(0))) return end(fails_by);                   \
@@ -99,7 +99,7 @@ CALL(cudaDeviceGetAttribute, cudaErrorLaunchFailure,
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Allocates memory that is not zero, as on a GPU. */
+/* Allocates memory with nonzero contents, since cudaMalloc promises no zeros either. */
 static void *take(size_t size) {
   void *memory = fault_malloc(size);
   if (!memory) abort();
@@ -119,7 +119,7 @@ TRIES(cudaMemsetAsync, memset(memory, value, size), void *memory, int value, siz
 DOES(cudaFree, free(memory), void *memory)
 DOES(cudaFreeHost, free(memory), void *memory)
 
-/* ---- streams, events, graphs: memory that is taken and given back --------------------------- */
+/* ---- streams, events, graphs: each is one byte of memory ------------------------------------ */
 
 TRIES(cudaDeviceGetStreamPriorityRange, *lowest = *highest = 0, int *lowest, int *highest)
 TRIES(cudaStreamCreateWithPriority, *stream = take(1), cudaStream_t *stream, unsigned flags,
@@ -134,7 +134,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* A failed capture leaves a graph, too, which must be destroyed. */
+/* A failed capture also creates a graph, which the caller must destroy. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -144,9 +144,9 @@ DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-static const void *sum_kernel; /* of state.cu */
+static const void *sum_kernel; /* state.cu's kernel that counts rows */
 
-/* nvcc's part of a kernel file calls these before main, for its image and for each kernel. */
+/* Code that nvcc adds to each kernel file calls these before main, to register its kernels. */
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }
@@ -173,7 +173,7 @@ CALL(cudaFuncGetAttributes, cudaErrorNoKernelImageForDevice,
      is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess,
      struct cudaFuncAttributes *attributes, const void *kernel)
 
-/* There is no driver. */
+/* The driver has no functions to call directly. */
 #if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,
@@ -212,8 +212,8 @@ LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const 
 LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
          dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
-/* A launch by <<< >>> makes two calls: the first stores its four arguments, the second fetches
-   them. */
+/* A launch by <<< >>> makes two calls. The first stores the launch's four arguments; the second
+   fetches them. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }

@@ -1,4 +1,4 @@
-/* The GPU of kernel tests that run on the emulator. */
+/* The properties of the GPU, for kernel tests that run on the emulator. */
 #include "engine/cuda/gpu_limits.h"
 #include "emulator/emulator.h"
 #include "engine/engine.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Findings of the watch, if kernels are watched, make the program fail. */
+/* If the emulator watches kernels and has found errors, prints them and ends with a failure. */
 static void tell_findings(void) {
   char told[8192];
   emulator_told(false, 20, told, sizeof told);

@@ -1,7 +1,7 @@
-/* Shared by the tests of engines: the levels of fusion, networks and rows to train on, and calls
-   that use an engine only through engine.h. For tests only: an error fails the running cmocka test.
+/* Shared by the tests of engines: the levels of fusion, networks, rows to train on, and functions
+   that use an engine only through engine.h. An error in them fails the running cmocka test.
 
-   TEST_QUICK in the environment, for compute-sanitizer, leaves only the small networks. */
+   If the environment sets TEST_QUICK, as for compute-sanitizer, only small networks are tested. */
 #pragma once
 
 #include "base/random.h"
@@ -11,14 +11,14 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* One row per level and precision. STEP and EPOCH are indices of two of them; CPU is the CPU
-   engine. */
+/* levels[] has one row per tested pair of level and precision. STEP and EPOCH are indices of two of
+   its rows. In place of an index, CPU selects the CPU engine. */
 enum { CPU = -1, STEP = 2, EPOCH, QUICK_LEVELS, LEVELS = 7 };
 typedef struct {
   Fusion fusion;
   Precision precision;
   const char *name;
-  bool selective; /* may refuse a network, which is then not tested */
+  bool selective; /* the level may refuse a network; the network is then not tested */
 } TestedLevel;
 
 static const TestedLevel cpu_and_levels[] = {
@@ -33,8 +33,8 @@ static const TestedLevel cpu_and_levels[] = {
 };
 static const TestedLevel *const levels = cpu_and_levels + 1;
 
-/* Returns how many levels, from the first, are tested. Quick tests have the levels whose kernels
-   wait for each other. Other kernels are similar, or have their own tests. */
+/* Returns n: the first n rows of levels[] are tested. Quick tests include the levels whose kernels
+   wait for each other. The other levels' kernels are similar or have their own tests. */
 static inline int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
@@ -44,7 +44,7 @@ static inline int tested_levels(void) {
 enum { MOST_ENGINES = 16 };
 static Engine *engines[MOST_ENGINES];
 
-/* Returns the place of an engine. NULL finds a free place. */
+/* Returns the place of an engine in engines[], or a free place if the engine is NULL. */
 static inline Engine **place_of(const Engine *engine) {
   foreach (place, engines)
     if (*place == engine) return (Engine **)place;
@@ -57,8 +57,8 @@ static inline void close_engine(Engine *engine) {
   engine->call->close(engine);
 }
 
-/* Closes the engines that open_config() opened and that are still open, and frees memory. A
-   fixture. */
+/* A fixture that closes the engines that open_config() opened and that are still open. It also
+   frees memory. */
 static inline FIXTURE(close_engines) {
   foreach (place, engines)
     if (*place) close_engine(*place);
@@ -66,7 +66,7 @@ static inline FIXTURE(close_engines) {
   return 0;
 }
 
-/* A test after which its engines are closed. */
+/* Defines a test after which its engines are closed. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
 /* ---- networks and rows ---------------------------------------------------------------------- */
@@ -77,21 +77,21 @@ typedef struct {
   int batch;
   uint64_t rows;
   float learning_rate, momentum, weight_decay;
-  uint64_t steps; /* to be trained */
-  uint64_t seed;  /* of the initial parameters */
-  bool flips;     /* a ReLU may open in only one of two computations: see assert_near in
-                     test_engine_results.c */
+  uint64_t steps; /* number of steps to train */
+  uint64_t seed;  /* seed of the initial parameters */
+  bool flips;     /* of two computations, only one may see a ReLU's input as positive: see
+                     assert_near in test_engine_results.c */
   bool quick;
-  int lit; /* how many more eighths of all pixels are not 0, from -1 to 7 */
+  int lit; /* -1 to 7: lit / 8 is added to the share of pixels that are not 0 */
 } Case;
 
-/* The usual values from the learning rate to `quick`, except the steps. */
+/* The usual values of the fields from learning_rate to quick. n is the number of steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
-/* In cases without `flips`, the seeds keep every input of a ReLU at least 2e-5 away from 0 in the
-   reference, in all steps. */
+/* The seeds of cases without `flips` were chosen: in the reference, every input of a ReLU stays at
+   least 2e-5 away from 0 in all steps. */
 static const Case cases[CASES] = {
     {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
     {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
@@ -106,14 +106,14 @@ static const Case cases[CASES] = {
     {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-/* Returns a network that every level supports. Even with few rows, a GPU trains it more slowly than
-   the host queues steps. */
+/* Returns a network that every level supports. Even with few rows, a GPU takes longer to train a
+   step of it than the host takes to queue one. */
 static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
 
-/* Rows that can be learned: some pixels are brighter depending on the label. If `lit` is 0, a sixth
-   of the pixels is not 0, as in MNIST. There are no gaps between rows. */
+/* Rows that a network can learn, because the label decides which pixels are more often bright. If
+   `lit` is 0, a sixth of the pixels is not 0, as in MNIST. There are no gaps between rows. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
@@ -134,8 +134,8 @@ static inline Data make_data(const Case *c) {
   return d;
 }
 
-/* Returns the smallest multiple of the batch that holds `rows`. The next function returns its
-   steps. */
+/* Returns `rows`, rounded up to a multiple of the batch. The next function returns the number of
+   steps in it. */
 static inline uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
@@ -144,7 +144,7 @@ static inline uint64_t steps_of(const Case *c, uint64_t rows) {
   return whole_batches(c, rows) / (uint64_t)c->batch;
 }
 
-/* Returns epoch `epoch` over all rows. */
+/* Returns the range of epoch number `epoch` over all rows. */
 static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
   return (TrainRange){.rows = c->rows,
                       .shuffled = epoch > 0,
@@ -154,7 +154,7 @@ static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
                       .dropout_key = 77 + epoch};
 }
 
-/* Calls `use` with the ranges of the case's steps, one per epoch. The last may be shorter. */
+/* Calls `use` once per epoch with the epoch's range of steps. The last range may be shorter. */
 static inline void for_steps(const Case *c, void (*use)(void *context, TrainRange range),
                              void *context) {
   const uint64_t steps = quick() ? c->steps / 2 : c->steps;
@@ -183,8 +183,8 @@ static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t data
   return config;
 }
 
-/* Opens an engine of the level. Returns NULL if a selective level refuses the network; it must give
-   a reason. */
+/* Opens an engine of the level. Returns NULL if a selective level refuses the network and `error`
+   gives the reason. */
 static inline Engine *open_config(EngineConfig config, int level) {
   config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
@@ -202,7 +202,7 @@ static inline Engine *open_level(const Case *c, int level, uint64_t dataset_rows
   return open_config(config_of(c, FUSION_AUTO, dataset_rows, staging_rows), level);
 }
 
-/* Sends rows [from, from + rows) of the data to dataset rows from first_row on. */
+/* Sends rows [from, from + rows) of the data. They become the dataset's rows from first_row on. */
 static inline void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from,
                              uint64_t rows, uint64_t first_row) {
   StagingBuffer s;
@@ -220,7 +220,7 @@ static inline void send_all(Engine *engine, const Data *d, uint64_t rows) {
     send_rows(engine, buffer, d, from, min_size(rows - from, most), from);
 }
 
-/* Opens an engine with all rows of the case in its dataset. */
+/* Opens an engine and sends all rows of the case to its dataset. */
 static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
   send_all(engine, d, c->rows);
@@ -229,7 +229,7 @@ static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
 
 typedef void Check(int level, const Case *c, const Data *data);
 
-/* Checks the level on the case and its rows, unless the level refuses the case. */
+/* Runs the check on a level and a case. Does nothing if the level refuses the case. */
 static inline void check_level(Check *check, int level, const Case *c) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
   if (!engine) return;
@@ -238,8 +238,8 @@ static inline void check_level(Check *check, int level, const Case *c) {
   check(level, c, &data);
 }
 
-/* Defines two tests from a check of one level: of the CPU engine, and of the first `count` levels
-   on a GPU. */
+/* Defines two tests that call one check: one test for the CPU engine, one for the first `count`
+   levels on a GPU. The body of the check, a function of the level, follows. */
 #define EACH_LEVEL(name, count)                                                                    \
   static void name(int level);                                                                     \
   ENGINE_TEST(name##_of_the_cpu) {                                                                 \
@@ -251,7 +251,7 @@ static inline void check_level(Check *check, int level, const Case *c) {
   }                                                                                                \
   static void name(int level)
 
-/* Does the same for a check on a case. The case may depend on the level. */
+/* Like EACH_LEVEL, for a check on a case. `of` is the case; it may depend on `level`. */
 #define CONTRACT(name, count, of)                                                                  \
   static Check check_##name;                                                                       \
   EACH_LEVEL(name, count) {                                                                        \
@@ -269,11 +269,11 @@ static inline EngineSums collect(Engine *engine) {
   return sums;
 }
 
-/* The results of training. outcome_of() also collects the sums. */
+/* The results of training. */
 typedef struct {
-  float *parameters;     /* and behind them: */
-  float *momentum;       /* followed by the optimizer's other arrays */
-  size_t floats, states; /* training_states */
+  float *parameters;     /* followed in memory by: */
+  float *momentum;       /* and after it the optimizer's other arrays */
+  size_t floats, states; /* floats per array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;
 
@@ -293,8 +293,8 @@ static inline Outcome close_with_outcome(Engine *engine) {
   return o;
 }
 
-/* For for_steps. train_whole trains the range in one call. train_in_parts uses calls of one, two,
-   three, ... times the steps to which ranges must be aligned. */
+/* Two callbacks for for_steps. train_whole trains the range in one call. train_in_parts makes
+   several calls: of 1, 2, 3, ... times the number of steps in engine.h's `aligned`. */
 static inline void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }
@@ -311,14 +311,14 @@ static inline void train_in_parts(void *engine, TrainRange range) {
   }
 }
 
-/* Parameters and momentum. */
+/* Checks that the parameters and the optimizer's arrays have the same bits. */
 static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_int_equal(a->floats, b->floats);
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
-/* Compares the sums, too. The losses may differ by the share `off`, if float64 values were added in
-   another order. */
+/* Also checks that the sums are equal. The losses may have a relative difference of up to `off`,
+   because float64 values may have been added in another order. */
 static inline void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
   assert_same_bits(a, b);
   assert_int_equal(a->sums.rows, b->sums.rows);
@@ -328,18 +328,18 @@ static inline void assert_same_outcome(const Outcome *a, const Outcome *b, doubl
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Returns the same numbers in float64. */
+/* Returns the values as float64. */
 static inline double *doubles_of(const float *values, size_t count) {
   double *doubles = allocate(count, sizeof *doubles);
   reference_to_double(values, count, doubles);
   return doubles;
 }
 
-/* The case's steps in float64. */
+/* The float64 reference's run of a case. */
 typedef struct {
   EngineConfig config;
   const Data *data;
-  double *start, *parameters, *momentum; /* start: before the first step; momentum: as in Outcome */
+  double *start, *parameters, *momentum; /* start holds the initial parameters */
   EngineSums sums;
 } Reference;
 
@@ -363,8 +363,8 @@ static inline Reference run_reference(const Case *c, EngineConfig config, const 
   return r;
 }
 
-/* Returns ||out - expected|| / ||expected - start||: the error as a share of the way that training
-   went. If `start` is NULL, it is zeros. */
+/* Returns ||out - expected|| / ||expected - start||: the error relative to the distance that
+   training moved the values. If `start` is NULL, it counts as zeros. */
 static inline double way_error(const float *out, const double *expected, const double *start,
                                size_t count) {
   double difference = 0, way = 0;

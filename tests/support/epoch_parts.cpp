@@ -1,9 +1,9 @@
-/* The sources of level epoch, unchanged, for the emulator. */
+/* Compiles level epoch's unchanged sources for the emulator. */
 #include "emulator/device.h"
 #include "support/schedules.h"
 
-/* `extern __shared__ __align__(128) unsigned char shared_memory[]` becomes the declaration of a
-   function that returns the running block's array. */
+/* These macros turn `extern __shared__ __align__(128) unsigned char shared_memory[]` into the
+   declaration of a function that returns the shared memory of the running block. */
 #undef __shared__
 #undef __align__
 #define __shared__
@@ -15,8 +15,8 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* These functions stand in for kernels/layer/hopper.cuh. A copy ends at once. An mbarrier counts
-   its phases. No kernel that runs here has clusters. */
+/* These functions replace kernels/layer/hopper.cuh. A copy is complete at once. An mbarrier is only
+   the number of its phase. No kernel that runs here has clusters. */
 #define HOPPER_CUH
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
@@ -44,7 +44,7 @@ static void copy_bulk(void *to, const void *from, int bytes, uint64_t *barrier) 
   ++*barrier;
   schedules_copied();
 }
-uint32_t address_in(uint32_t address, int rank); /* which nobody calls */
+uint32_t address_in(uint32_t address, int rank); /* never called */
 
 #include "../../kernels/epoch/tiles.cu"
 #include "../../kernels/epoch/tiles_80.cu"
@@ -53,7 +53,7 @@ uint32_t address_in(uint32_t address, int rank); /* which nobody calls */
 
 #include "support/epoch_parts.h"
 
-/* The emulator has no clusters, so there are no such variants. */
+/* The emulator has no clusters, so the tables of variants with clusters are empty. */
 namespace tiles {
 extern const Variant variants_first[VARIANTS] = {}, variants_second[VARIANTS] = {};
 } // namespace tiles
@@ -64,7 +64,7 @@ const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
                                        {"TERMS_READY", TERMS_READY, true},
                                        {"Z_TAKEN", Z_TAKEN}};
 
-/* Returns a job in which addresses of mail are numbers of packets. */
+/* Returns a job whose addresses in the mail are offsets from the mail's start. */
 static Job job_of(const TilesPlan &plan) {
   Job job = {};
   lay_out_job(plan.shape, *variant_of(plan.shape, (Way)plan.way), plan.extra_is_shared, &job);

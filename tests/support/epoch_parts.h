@@ -1,4 +1,4 @@
-/* Parts of level epoch's kernel that tests plant faults in. */
+/* Parts of level epoch's kernel in which tests plant faults. */
 #pragma once
 
 #include "kernels.h"
@@ -7,17 +7,17 @@
 extern "C" {
 #endif
 
-/* Named barriers without which something goes wrong in a network of two hidden layers whose Z1 is
-   known before W1. */
+/* The kernel's named barriers. A network of two hidden layers whose Z1 is known before W1 must fail
+   if one of them is left out. */
 typedef struct {
   const char *name;
   int id;
-  int elsewhere; /* not 0 if something goes wrong without it elsewhere, too */
+  int elsewhere; /* not 0 if other networks need this barrier, too */
 } EpochBarrier;
 enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* Mail with two buffers: place and size of the first one, in packets. The second one follows. */
+/* A pair of buffers in the mail: place and size of the first, in packets. The second follows it. */
 typedef struct {
   const char *name;
   size_t first, packets;
@@ -25,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Returns how many packets belong to the head. They come first and have stamps. */
+/* Returns the number of packets for the head. They come first in the mail and carry stamps. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

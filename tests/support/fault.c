@@ -1,15 +1,15 @@
-/* Makes calls of the process fail. In mlp-train-faults these functions replace the C library's, for
-   calls by libraries too, and cuda_stand_in.c replaces CUDA's. Files from fopen and fdopen, and
-   standard output, read and write through them. The environment says what fails:
+/* Makes chosen calls of the process fail. In mlp-train-faults the functions of this file replace
+   those of the C library, also for calls by other libraries; cuda_stand_in.c replaces CUDA's. Files
+   from fopen and fdopen, and standard output, use them too. The environment says what fails:
 
-     FAULT_AT=N     the Nth call since the process began
-     FAULT_MORE=1   and each later call of its kind, as when a disk is full
+     FAULT_AT=N     the Nth call since the process began fails
+     FAULT_MORE=1   each later call of the same kind fails, too, as when a disk is full
      FAULT_CUDA=1   only calls of the CUDA runtime count
-     FAULT_TOLD=F   F is a file to which the name of the first function that failed is written
+     FAULT_TOLD=F   the name of the first function that fails is written to file F
 
-   The first FEW calls from a place count, and then one in MANY, because stb makes ten thousand
-   allocations in two places to encode a picture. OpenMP's calls never fail: without memory or
-   threads it ends the process, and gives no warning. */
+   The first FEW calls from each place in the code count, and after them one in MANY. The reason is
+   stb: to encode a picture, it makes ten thousand allocations in two places. OpenMP's calls never
+   fail, because OpenMP ends the process if it gets no memory or threads. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr, fopencookie */
 #undef _FORTIFY_SOURCE
 #include <dlfcn.h>
@@ -33,16 +33,16 @@ typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUD
 /* test_faults.c has the same list. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* 0 means that nothing fails, as before the constructor below */
+static unsigned long at; /* FAULT_AT; nothing fails while it is 0, which it is until begin() */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
-static atomic_int broken = -1; /* the kind of what failed */
-/* True in the first thread and in threads that src/ starts, but not while a thread is being
-   started. */
+static atomic_int broken = -1; /* the kind of the call that failed */
+/* True if this thread's calls count: it is the first thread or src/ started it, and it is not just
+   starting another thread. */
 static _Thread_local bool counts;
 
-/* The function that ours replaces: the sanitizer's or the C library's. */
+/* The original of a function in this file: the sanitizer's or the C library's. */
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
@@ -53,7 +53,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Returns true if this call, one of many from its place, does not count. */
+/* Returns true if this call does not count, because its place has made more than FEW. */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -83,7 +83,7 @@ static bool fails(Kind kind, const char *name, const void *caller) {
   return true;
 }
 
-/* gcov's writes after the program's end do not fail. */
+/* After the program's end nothing fails, so that gcov can write its files. */
 __attribute__((destructor)) static void stop_failing(void) {
   at = 0;
 }
@@ -94,7 +94,7 @@ bool fault_cuda(const char *name, const void *caller) {
 
 #define FAILS(kind, name) fails(kind, name, __builtin_return_address(0))
 
-/* The time is always 0, so that runs print the same. */
+/* The time is always 0, so that all runs print the same times. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
   (void)clock;
   *now = (struct timespec){0};
@@ -103,8 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* dlsym may allocate, so the linker finds these: the sanitizer's, if there is one, or the C
-   library's. */
+/* dlsym may allocate memory, so it cannot find the allocator. The linker does: it takes the
+   sanitizer's functions, if there are any, or the C library's. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
@@ -124,7 +124,7 @@ void *fault_malloc(size_t size) {
   return real_malloc(size);
 }
 
-/* The sanitizer's strdup does not call malloc. */
+/* The sanitizer's strdup does not call malloc, so this one replaces it. */
 char *strdup(const char *text) {
   const size_t size = strlen(text) + 1;
   char *copy = malloc(size);
@@ -133,7 +133,7 @@ char *strdup(const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Defines a function of the C library that fails or calls the original. */
+/* Defines a replacement that fails or calls the original function. */
 #define FAILING(kind, type, name, parameters, arguments)                                           \
   type name parameters {                                                                           \
     return FAILS(kind, #name) ? -1                                                                 \
@@ -161,7 +161,7 @@ ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }
 
-/* Closes the file even if it fails, as Linux does. */
+/* Closes the file even if the call must fail, as Linux does. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
   const int cause = errno;
@@ -177,7 +177,7 @@ static ssize_t read_stream(void *cookie, char *bytes, size_t size) {
   return read((int)(intptr_t)cookie, bytes, size);
 }
 
-/* fopencookie takes 0 for an error. */
+/* Returns 0 on failure, which fopencookie takes for an error. */
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   const ssize_t wrote = write((int)(intptr_t)cookie, bytes, size);
   return wrote < 0 ? 0 : wrote;

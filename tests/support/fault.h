@@ -1,10 +1,10 @@
-/* The calls that the stand-in of the CUDA runtime makes to fault.c. */
+/* Functions of fault.c that the stand-in for the CUDA runtime calls. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Does the same as malloc, but never fails. */
+/* malloc that no fault makes fail. */
 void *fault_malloc(size_t size);
 
 /* Returns true if this call of the CUDA runtime must fail. */

@@ -1,17 +1,17 @@
-/* A folder for the files of a test program. For tests only: a failure here fails the running cmocka
-   test. */
+/* A working folder for the files of a test program. An error in these functions fails the running
+   cmocka test. */
 #pragma once
 
 #include <dirent.h>
 
 #include "support/test.h"
 
-/* The tests' working folder and the earlier one, as absolute paths. */
+/* The tests' working folder, and the working folder before it. Both are absolute paths. */
 static char *folder, *folder_was;
 
-/* Fixtures of cmocka, for a group or for each test. The first makes a new, empty folder under
-   $TMPDIR or /tmp the working folder. The second returns to the earlier one and removes the
-   folder. */
+/* Fixtures of cmocka, for a group or for each test. folder_enter creates an empty folder in $TMPDIR
+   or /tmp and makes it the working folder. folder_close returns to the earlier working folder and
+   removes the new one. */
 static inline FIXTURE(folder_enter) {
   const char *parent = getenv("TMPDIR");
   folder_was = keep(getcwd(NULL, 0));
@@ -25,22 +25,22 @@ static inline FIXTURE(folder_close) {
   return system(text_printf("rm -rf '%s'", folder));
 }
 
-/* A test with a folder of its own. */
+/* Defines a test that runs in a new, empty folder. */
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
-/* Returns the path of a file in the earlier folder, which is the checkout's. */
+/* Returns the path of a file in the earlier working folder, the top of the checkout. */
 static inline char *folder_before(const char *name) {
   return text_printf("%s/%s", folder_was, name);
 }
 
-/* Opens an empty file for writing. */
+/* Creates a file, or empties an existing one, and opens it for writing. */
 static inline FILE *folder_create(const char *path) {
   FILE *file = fopen(path, "wb");
   assert_non_null(file);
   return file;
 }
 
-/* Replaces the file `path` by the text or the bytes. */
+/* Creates or replaces the file `path`; its new contents are the bytes or the text. */
 static inline void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -51,14 +51,14 @@ static inline void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
-/* Writes the text with " for every ', since C strings must escape ". */
+/* Writes the text after replacing every ' by ". Calls can so avoid the escapes of JSON in C. */
 static inline void folder_write_json(const char *path, const char *text) {
   char *json = keep(strdup(text));
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
   folder_write(path, json);
 }
 
-/* Return the bytes of the file `path`, none if it does not exist; and its text. */
+/* Returns the bytes of the file `path`; there are none if the file does not exist. */
 static inline Content read_content(const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file) return (Content){allocate(1, 1), 0};
@@ -84,7 +84,7 @@ static inline int files_in_folder(void) {
 
 #define assert_files(count) assert_int_equal(files_in_folder(), count)
 
-/* Checks that the file is a PNG of that size. */
+/* Checks that the file is a PNG of width x height pixels. */
 static inline void assert_png(const char *path, int width, int height) {
   const uint8_t *head = (const uint8_t *)folder_read(path);
   assert_memory_equal(head, "\x89PNG\r\n\x1a\n", 8);
