@@ -39,8 +39,8 @@ static bool set_numbers(const OptionRow *row, const char *value, void *options, 
   }
 }
 
-/* Sets the networks. Colons separate them; the sizes of each are written as in mlp-train's
-   --hidden. */
+/* Reads networks that colons separate. The layer sizes of each network are written as in
+   mlp-train's --hidden. */
 static bool set_shapes(const OptionRow *row, const char *value, void *options, Error *error) {
   BenchShapes *shapes = field_of(row, options);
   shapes->count = 0;

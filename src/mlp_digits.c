@@ -1,4 +1,4 @@
-/* mlp-digits: writes two CSV files of drawn digits, in MNIST's format and of MNIST's size. */
+/* mlp-digits: writes two CSV files of drawn digits in MNIST's format. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const OptionTable table = {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Writes the row as text to `line`, with a newline. Returns the length. */
+/* Writes the label and the pixels to `line` as a line of CSV. Returns its length in bytes. */
 static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXELS * 4 + 2]) {
   char *end = line;
   *end++ = (char)('0' + label);
@@ -53,7 +53,7 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
-/* Writes the file of a series. It replaces an existing file once it is complete. */
+/* Writes the file of a series. An existing file is replaced only once the new file is complete. */
 static bool write_file(const Options *options, DigitsSeries series, Error *error) {
   char path[PATH_MAX];
   AtomicFile output;

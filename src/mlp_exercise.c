@@ -41,7 +41,7 @@ static const OptionTable table = {
     .rows = rows,
     .count = sizeof rows / sizeof *rows};
 
-/* Draws a seed from the system's random numbers, so that it cannot be known beforehand. */
+/* Draws a seed from the system's random numbers, so that no student knows the seed beforehand. */
 static bool draw_seed(uint64_t *seed, Error *error) {
   uint32_t drawn;
   if (getentropy(&drawn, sizeof drawn) != 0)
@@ -50,7 +50,7 @@ static bool draw_seed(uint64_t *seed, Error *error) {
   return true;
 }
 
-/* Reads the choice of --only and --shape. */
+/* Sets *choice from --warmup, --only and --shape. */
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
   if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
@@ -71,8 +71,8 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   return true;
 }
 
-/* Scores the functions. Returns false if there is no score. *sum counts the functions that are
-   right, and those that are fused. */
+/* Scores the chosen functions and sets *sum to the numbers of right and of fused functions. A wrong
+   function is not a failure; returns false if the scorecard cannot be made or written. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};

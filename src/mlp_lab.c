@@ -8,7 +8,7 @@
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 
-/* The record that readers without a GPU are pointed to. */
+/* The record that messages suggest to a user who has no GPU. */
 #define SHOWN "docs/results/lab-h100.json"
 
 #ifdef ON_EMULATOR
@@ -20,13 +20,13 @@ static const bool is_emulator = false;
 /* The options, and the state of a run. */
 typedef struct {
   bool lists;
-  const char *topic;    /* NULL means all */
+  const char *topic;    /* NULL means all topics */
   const LabTopic *live; /* the topic that is measured, or NULL if a record is shown */
   const char *problem, *size, *rung, *json, *from;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
-  LabSize parsed;         /* --size */
-  Record known, measured; /* the record of --from, or of all topics; the results of this run */
+  LabSize parsed;         /* the value of --size */
+  Record known, measured; /* the record of --from, or all topics; the results of this run */
   bool wrong;             /* a rung is wrong or could not run */
 } Lab;
 
@@ -61,8 +61,8 @@ static const OptionTable table = {
     "for wrong usage.\n",
     rows, LENGTH(rows)};
 
-/* Returns a table of the topic that has the rung, for the problem or, if it is NULL, for any
-   problem. */
+/* Returns a table of lab->topic that is for the problem and contains the rung, or NULL if there is
+   no such table. If `problem` or `rung` is NULL, any problem or rung matches. */
 static const json_t *find_table(const Lab *lab, const char *rung, const char *problem) {
   foreach_of (line, &lab->known, "table", "topic", lab->topic, "problem", problem) {
     foreach_in (row, json_object_get(line, "rows"))
@@ -71,7 +71,7 @@ static const json_t *find_table(const Lab *lab, const char *rung, const char *pr
   return NULL;
 }
 
-/* Reads the words beside the options: a topic, "all", or "list" and a topic. */
+/* Reads the arguments that are not options: TOPIC, "all", "list" or "list TOPIC". */
 static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   if (count == 0) return error_set(error, "name a topic, or 'all' or 'list'");
   lab->lists = strcmp(words[0], "list") == 0;
@@ -85,7 +85,7 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
                    is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
 }
 
-/* Checks options whose meaning depends on the topic. */
+/* Checks the options whose values depend on the topic. */
 static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
@@ -103,8 +103,8 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
 }
 
-/* Replaces this process by mlp-lab-emulator, the same program with the emulator and its kernels. It
-   lies beside this program. */
+/* Replaces this process by mlp-lab-emulator, the same program built for the emulator. Both lie in
+   one folder. */
 static bool become_emulated(char **given, Error *error) {
   char path[PATH_MAX];
   if (is_emulator) return true;
@@ -127,7 +127,8 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
              : OPTIONS_USAGE;
 }
 
-/* Prints what a topic has. The first word of each line is its kind; scripts/profile.py reads it. */
+/* Prints a topic's problems, sizes and rungs. scripts/profile.py parses these lines, whose first
+   word says what the line describes. */
 static void list_topic(const Lab *lab) {
   const LabTopic *live = lab->live;
   const json_t *topic = lab_topic_line(&lab->known, lab->topic);
@@ -153,7 +154,7 @@ static bool list(const Lab *lab, Error *error) {
   return true;
 }
 
-/* Measures a problem at the ladder's size. For times of all rungs, also measures it at the other
+/* Measures a problem at one size or, if all rungs are timed and --size is not given, at all
    sizes. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
@@ -222,7 +223,7 @@ int main(int count, char **given) {
   good = record_close(&lab.measured, good, &error);
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {
-    standard_output_flush(&unwritten); /* results are printed before the reason for the end */
+    standard_output_flush(&unwritten); /* print the results before the error message */
     result = OPTIONS_FAILURE;
   }
   return option_table_end(&table, result, "mlp-lab", &error);

@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "commands/commands.h"
 
-/* Refuses an option with which a saved run cannot continue. In the middle of an epoch, the rest of
-   that epoch needs the same rows in the same order. Rows that were trained on may not be held out
-   now. If other rows judge from now on, the best epoch so far is forgotten. */
+/* Refuses options with which a saved run cannot continue. A run that was saved in the middle of an
+   epoch needs the same rows in the same order. Rows that were trained on must not become validation
+   rows. If the validation or test rows change, the best epoch so far is forgotten. */
 static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
   if (from->epoch >= now->training.epochs)
     return error_set(error, "%s is already trained for %d epochs: give a higher --epochs",
@@ -53,17 +53,17 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
 }
 
 /* Returns true if the option may differ between ranks. Each rank has its own threads and its own
-   names of files to load, and only the first rank prints and writes. */
+   names of input files. Only the first rank prints and writes files. */
 static bool may_differ(const OptionRow *row) {
   const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
   return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||
          row->kind == &option_yes_no;
 }
 
-/* Refuses ranks that were started with other options or another saved run (`from`) than rank 0. All
-   ranks then fail with the same sentence. Returns true if `ranks` is NULL. */
+/* Returns false, with the same message on all ranks, if a rank was started with other options or
+   another saved run (`from`) than rank 0. Returns true if `ranks` is NULL. */
 static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, Error *error) {
-  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last text is the saved run's */
+  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last text describes the saved run */
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   if (!ranks) return true;
   foreach_row (row, &options_table)
@@ -86,7 +86,8 @@ static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, 
   return good;
 }
 
-/* Loads the run of --resume. The configuration file and the command line change its options. */
+/* Loads the run that --resume names. Its options are defaults for the configuration file and the
+   command line. */
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
                             Error *error) {
   if (!checkpoint_load(from, options->resume, error)) return OPTIONS_FAILURE;
@@ -101,8 +102,8 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
                                                                               : OPTIONS_FAILURE;
 }
 
-/* Meets the other ranks if a launcher started this process as one of several. Then only the first
-   rank prints. */
+/* Connects to the other ranks if a launcher (mpirun) started this process as one of several.
+   Standard output of all ranks but the first then goes to /dev/null. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
   *ranks = NULL;
   if (!ranks_launched()) return true;
@@ -115,10 +116,11 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
   return *ranks != NULL;
 }
 
-/* Ends a run that failed. Prints the reason unless another rank does. */
+/* Ends a run that failed and returns the exit status. Another rank may print the message
+   instead. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
-  const int status = error->unread ? 128 + SIGPIPE /* the status that the shell uses */
+  const int status = error->unread ? 128 + SIGPIPE /* the status that a shell reports */
                      : wrong_usage ? 2
                      : signal      ? 128 + signal
                                    : 1;
@@ -133,7 +135,7 @@ static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, co
   return status;
 }
 
-/* Decides what to do. Reads the command line and the files that it names. */
+/* Reads the command line and the files that it names, and returns what the program must do. */
 static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *options,
                             Checkpoint *from, Error *error) {
   OptionsResult asked = options_parse(argc, argv, options, error);
@@ -147,14 +149,14 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (options->dry_run) return OPTIONS_RUN;
   if (!run_files_settle(options, ranks, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
-  if (options->load.count == 0 && /* if a network is loaded, it says how many classes there are */
+  if (options->load.count == 0 && /* a loaded network sets the number of classes */
       !class_names_read(options->names, options->training.classes, &from->names, error))
     return OPTIONS_FAILURE;
   options->class_names = from->names;
   return OPTIONS_RUN;
 }
 
-/* Does what the options ask for. *signal: see train_command. */
+/* Does what the options ask for. commands.h (train_command) explains *signal. */
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
@@ -189,7 +191,7 @@ int main(int argc, char **argv) {
   report.aside = ranks_number(ranks) == 0 &&
                  (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
-    report.shows_progress = false; /* mpirun gives ranks a terminal even if it writes to a file */
+    report.shows_progress = false; /* mpirun's ranks see a terminal even if it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {
@@ -198,8 +200,8 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* This comes before the ranks part, because mpirun ends the others once the first rank has ended
-     by a signal. */
+  /* Report before the ranks part: once a rank has ended with a signal's status, mpirun ends the
+     other ranks. */
   if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
   return ended_by ? 128 + ended_by : 0;

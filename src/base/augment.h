@@ -1,19 +1,20 @@
-/* Makes distorted copies of square pictures, which the writers of the data might have written. The
+/* Makes distorted copies of square pictures: pictures that the same writers could have drawn. The
    arithmetic is the same on the host and on the device.
 
-   Every pixel of the copy looks up where it comes from (backward mapping): an affine map about the
-   picture's centre, and on top of it a smooth field of displacements, the elastic distortion of
-   Simard, Steinkraus and Platt ("Best practices for convolutional neural networks applied to visual
-   document analysis", 2003). The old picture is read between its pixels, bilinearly, and is 0
-   outside. The copy of a row depends only on (key, row, strengths).
+   For each pixel of the copy, the code computes where the pixel lies in the original (backward
+   mapping). It applies an affine map about the picture's centre and adds a displacement. The
+   displacements are a smooth field, the elastic distortion of Simard, Steinkraus and Platt ("Best
+   practices for convolutional neural networks applied to visual document analysis", 2003). The
+   original is interpolated bilinearly and is 0 outside its borders. The copy of a row depends only
+   on (key, row, strengths).
 
    Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
-   Here the noise sits on 6 x 6 control points, a third of the side apart, and cubic B-splines blend
-   it. Such a spline is almost a Gaussian whose width is the points' distance / sqrt(3), or 5.4 of
-   28 pixels. Ciresan et al. (below) used 5 to 6, which trained a little better than 4
+   Here the noise is drawn at 6 x 6 control points, a third of the side apart, and cubic B-splines
+   blend it. A cubic B-spline is almost a Gaussian. Its width is the points' distance / sqrt(3), or
+   5.4 of 28 pixels. Ciresan et al. (below) used 5 to 6 pixels, which trained a little better than 4
    (docs/accuracy.md). The standard deviation of Simard's displacements is 34 / sqrt(3) / sqrt(4 pi
-   4^2) = 1.38 pixels. Ours is a point's strength / sqrt(3) times 0.48 (the root of the sum of the
-   squared weights), or 0.97 pixels. */
+   4^2) = 1.38 pixels. Here the standard deviation is the strength / sqrt(3) times 0.48 (the root of
+   the sum of the squared weights), or 0.97 pixels. */
 #pragma once
 
 #include <math.h>
@@ -25,32 +26,32 @@
 enum {
   AUGMENT_SHIFT,   /* pixels, in x and in y */
   AUGMENT_ROTATE,  /* degrees */
-  AUGMENT_SCALE,   /* how much a side grows or shrinks, as a share; x and y are drawn separately */
-  AUGMENT_SHEAR,   /* pixels to the side for each pixel up, as italics lean */
-  AUGMENT_ELASTIC, /* pixels, in x and in y, of a control point */
+  AUGMENT_SCALE,   /* change of a side as a fraction of it; x and y are drawn separately */
+  AUGMENT_SHEAR,   /* pixels to the side per pixel upwards, like the slant of italics */
+  AUGMENT_ELASTIC, /* pixels that a control point moves, in x and in y */
   AUGMENT_KINDS
 };
 
-/* The greatest distortion of each kind. Each is drawn uniformly in both directions; 0 turns the
-   kind off. */
+/* The greatest distortion of each kind. The distortion is drawn uniformly from -most to most, so 0
+   turns the kind off. */
 typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* The strengths of kinds that an option names without a strength. Angle and scale follow Ciresan,
-   Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
-   recognition", 2010. They turn ones and sevens by 7.5 degrees and other digits by 15. MNIST's
-   digits are centred already, so they need little shift. */
+/* The strength of each kind if the option names the kind without a strength. Angle and scale follow
+   Ciresan, Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
+   recognition", 2010. That paper rotates ones and sevens by up to 7.5 degrees and other digits by
+   up to 15. MNIST's digits are centred already, so they need little shift. */
 static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}};
 
-/* The strongest distortions that make sense: half a picture, half a turn, a side that shrinks by
-   nine tenths, and more slant than letters ever have. */
+/* The strongest distortions that make sense: a shift of half a picture, half a turn, a side that
+   shrinks by nine tenths, and more slant than letters ever have. */
 static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14.0f}};
 
 enum {
   AUGMENT_MOST_SIDE = 64,             /* NETWORK_MAX_INPUTS pixels */
-  AUGMENT_CELLS = 3,                  /* control points' distances along a side */
-  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* a cubic B-spline blends 4 of the points */
+  AUGMENT_CELLS = 3,                  /* gaps between control points along a side */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* at any place, a cubic B-spline blends 4 points */
 };
 
 /* A place in a picture, or a displacement between two places, in pixels. */
@@ -58,14 +59,14 @@ typedef struct {
   float x, y;
 } AugmentPoint;
 
-/* Maps a pixel of the copy, less `shift`, to its place in the original. Both count from the centre:
-   x = xx x' + xy y', y = yx x' + yy y'. */
+/* Maps a pixel of the copy to its place (x, y) in the original: x = xx x' + xy y', y = yx x' + yy
+   y'. Here (x', y') is the pixel's place minus `shift`. Both places count from the centre. */
 typedef struct {
   float xx, xy, yx, yy;
   AugmentPoint shift;
 } AugmentMap;
 
-/* The four weights of a cubic B-spline, for points first to first + 3. */
+/* The four weights of a cubic B-spline, for control points first to first + 3. */
 typedef struct {
   int first;
   float weight[4];
@@ -102,7 +103,7 @@ HOST_DEVICE float augment_between(float most, uint32_t word) {
 HOST_DEVICE AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uint32_t row,
                                    int side) {
   const RandomWords moved = random_words(key, row, 0), turned = random_words(key, row, 1);
-  const float radian = 3.14159265f / 180.0f; /* degrees of it */
+  const float radian = 3.14159265f / 180.0f; /* radians per degree */
   const float shift = strengths.most[AUGMENT_SHIFT] / 28.0f * (float)side;
   const float scale = strengths.most[AUGMENT_SCALE];
   const float angle = augment_between(strengths.most[AUGMENT_ROTATE] * radian, turned.word[0]);
@@ -119,7 +120,8 @@ HOST_DEVICE AugmentMap augment_map(AugmentStrengths strengths, uint64_t key, uin
   return map;
 }
 
-/* Returns control point `point` of AUGMENT_POINTS x AUGMENT_POINTS, row by row. */
+/* Returns the displacement of control point `point`. The AUGMENT_POINTS x AUGMENT_POINTS points are
+   numbered row by row. */
 HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t key, uint32_t row,
                                          int side, int point) {
   AugmentPoint control = {0.0f, 0.0f};
@@ -134,7 +136,7 @@ HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t ke
 
 /* ---- a pixel -------------------------------------------------------------------------------- */
 
-/* Returns the weights of the four points around the middle of pixel `at` of a side. */
+/* Returns the weights of the four control points around the centre of pixel `at` of a side. */
 HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
@@ -193,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* the control points of this y */
+    AugmentPoint line[AUGMENT_POINTS]; /* each column's control points, blended at y */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)
@@ -202,7 +204,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   }
 }
 
-/* Sets the copy by the distortion that is drawn for (key, row). */
+/* Draws the distortion of (key, row) and sets `copy` to the distorted picture. */
 HOST_DEVICE void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
                              const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];

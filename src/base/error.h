@@ -1,12 +1,12 @@
-/* One message, written where a failure is understood. Only main prints it. */
+/* An error message. The function that understands a failure writes it; only main prints it. */
 #pragma once
 
 #include <stdbool.h>
 
 typedef struct {
-  char text[512]; /* one sentence: what failed, where, what to do; no newline */
+  char text[512]; /* one sentence without a newline: what failed, where, what to do */
   bool of_gpu;    /* the GPU failed, so the CPU may still do the work; see cuda_error.c */
-  bool too_large; /* the host or the device has less memory than needed, or may take less */
+  bool too_large; /* the work needs more memory than the host or the device has or may use */
   bool unread;    /* standard output is a closed pipe, as with `| head`, so no message is needed */
 } Error;
 
@@ -23,7 +23,7 @@ static inline bool error_is_set(bool set) {
 #define error_set(...) error_is_set(error_set(__VA_ARGS__))
 #endif
 
-/* Calls error_set and has the value NULL, for functions that return a pointer. */
+/* Calls error_set and evaluates to NULL, for functions that return a pointer. */
 #define error_null(...) (error_set(__VA_ARGS__), NULL)
 
 /* Says "out of memory", sets error->too_large and returns false. */

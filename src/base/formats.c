@@ -9,10 +9,10 @@
 #define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
 #define PICTURE "--classify takes pictures"
 
-/* The formats and how their files begin, as patterns of the shell. The first match counts. */
+/* Formats; `begins` is a shell pattern of a file's start. The first match counts. */
 static const struct {
   const char *begins, *what;
-  const char *cure[2]; /* by FormatWanted; NULL means that the format is not refused */
+  const char *cure[2]; /* advice, by FormatWanted; NULL means that the format is not refused */
 } formats[] = {
     {"\x93NUMPY*",
      "a NumPy array",
@@ -41,7 +41,7 @@ static const struct {
 
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error) {
-  char start[128] = ""; /* the bytes up to the first zero */
+  char start[128] = ""; /* the first bytes, up to the first zero */
   memcpy(start, bytes, min_size(length, sizeof start - 1));
   const char *text = start + strspn(start, " \t\r\n");
   foreach (format, formats)

@@ -1,4 +1,4 @@
-/* Recognises files that are given as rows or as a network but have another format. */
+/* Recognises files of a wrong format that are given as rows or as a network. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 typedef enum { FORMAT_ROWS, FORMAT_NETWORK } FormatWanted;
 
-/* Refuses a file of another known format, by its first bytes. About 100 bytes are enough. The error
-   names the format and says how to convert the file. `name` begins the sentence. */
+/* Returns false if the first bytes of a file are those of another known format. About 100 bytes are
+   enough. The message is "NAME is FORMAT: advice on how to convert it". */
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error);
