@@ -1,4 +1,4 @@
-/* Functions for all engines. They check requests. Ranks open engines together and add sums. */
+/* Functions that all engines share: checks, sums over ranks, the choice of the device. */
 #include "engine/engine.h"
 
 #include <inttypes.h>
@@ -50,8 +50,8 @@ bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *e
   return true;
 }
 
-/* Notes in engine->device that the engine is one of several ranks'. If the engine of one rank is
-   NULL, because it could not be opened, all ranks fail and close theirs. */
+/* Adds the number of ranks to engine->device. If any rank could not open its engine (NULL), all
+   ranks close their engines and fail. */
 static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
   Error mine = {.text = ""}; /* "" if this rank's engine is open */
   if (!engine) mine = *error;
@@ -66,7 +66,7 @@ static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);
-  engine->device[80] = '\0'; /* room for the ranks' text */
+  engine->device[80] = '\0'; /* leaves room for the text about ranks */
   text_append(engine->device, sizeof engine->device, ", %d ranks%s", ranks_count(ranks),
               hosts > 1 ? text_format(" on %d hosts", hosts).text : "");
   return engine;
@@ -74,7 +74,7 @@ static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
 
 /* ---- the device that --device asks for ------------------------------------------------------- */
 
-/* Looks for a GPU that works; each rank needs one. Sets device->reason if there is none. */
+/* Checks that each rank has a GPU that works. If not, chooses the CPU and sets device->reason. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   const bool mine = engine_cuda_available(&device->reason);
   double lacks = !mine; /* ranks without a GPU */
@@ -87,8 +87,8 @@ static bool look(Device *device, Ranks *ranks, Error *error) {
 
 Engine *device_open(void *context, const EngineConfig *config, Error *error) {
   Device *device = context;
-  /* With one launch queue, the driver creates a context 60 ms sooner and destroys it 50 ms sooner.
-     Copies still overlap. Ranks keep their queues, because their sums must overlap. */
+  /* With one launch queue, the driver creates a context 60 ms faster and destroys it 50 ms faster.
+     Copies still overlap. Ranks keep the default queues, because their sums must overlap. */
   if (!config->ranks) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 0);
   if (device->choice != DEVICE_CPU && config->ranks && !engine_cuda_take(config->ranks, error))
     return NULL;

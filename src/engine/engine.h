@@ -1,9 +1,9 @@
-/* The interface of an engine: what the trainer asks of a device. Nothing above it knows of CUDA or
-   OpenMP. An engine owns a dataset on its device (pixels as bytes, and labels), the parameters and
-   the optimizer's state. Rows reach the dataset through two staging buffers on the host. Work runs
-   in the order of the calls. upload, train and engine_evaluate may return before it has run;
-   predict, collect and read wait for all of it. Every call returns false with *error set on
-   failure; an error of queued work is reported at the latest by collect. */
+/* The interface of an engine, which hides CUDA and OpenMP from the trainer. An engine owns a
+   dataset on its device (pixels as bytes, and labels), the parameters and the optimizer's state.
+   Rows reach the dataset through two staging buffers on the host. Work runs in the order of the
+   calls. upload, train and engine_evaluate may return before their work has run; predict, collect
+   and read wait for all queued work. A call that fails returns false with *error set; collect
+   reports errors of queued work at the latest. */
 #pragma once
 
 #include <string.h>
@@ -18,15 +18,15 @@ typedef struct {
   Ranks *ranks;          /* processes that train this network; NULL means one */
   int engines;           /* engines that share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
-  uint64_t staging_rows; /* rows a staging buffer holds: a multiple of the batch */
+  uint64_t staging_rows; /* rows that a staging buffer holds, a multiple of the batch */
 } EngineConfig;
 
-/* Returns the most rows that a rank has of one step, which ranks divide equally (part_start). */
+/* Returns the most rows of a step that one rank gets. part_start divides the step equally. */
 static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
 
-/* Narrows rows [*first_row, *first_row + *rows) to this rank's part of them. */
+/* Narrows the range [*first_row, *first_row + *rows) to this rank's part of the range. */
 static inline void engine_own_rows(const EngineConfig *config, uint64_t *first_row,
                                    uint64_t *rows) {
   const size_t rank = (size_t)ranks_number(config->ranks),
@@ -36,12 +36,12 @@ static inline void engine_own_rows(const EngineConfig *config, uint64_t *first_r
   *rows = part_start(all, rank + 1, ranks) - begin;
 }
 
-/* Returns the bytes from one row of pixels to the next. Rows start at multiples of 16 bytes. */
+/* Returns the bytes between the starts of adjacent rows of pixels, a multiple of 16. */
 static inline size_t engine_row_stride(int inputs) {
   return round_up((size_t)inputs, 16);
 }
 
-/* One of the two host buffers. Its memory is pinned if the device is a GPU. */
+/* One of the two staging buffers on the host. Its memory is pinned if the device is a GPU. */
 typedef struct {
   uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
   uint16_t *labels; /* (staging_rows) */
@@ -49,24 +49,24 @@ typedef struct {
 } StagingBuffer;
 
 /* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
-   min((s + 1) * batch, rows)) of the window; position p is row first_row + p, or, shuffled,
-   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. If it
-   augments, a step reads copies, which take as much memory again. augment.h makes the copy of the
-   window's row r from (augment, augment_key, r). Inputs that are not a square are refused. */
+   min((s + 1) * batch, rows)) of the window; position p is row first_row + p or, if `shuffled`, row
+   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. A range
+   that augments reads augmented copies, which double the memory of the rows. augment.h makes the
+   copy of the window's row r from (augment, augment_key, r). It needs square pictures. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
   uint64_t key;
   uint64_t first_step, steps; /* within the window; the last step may be short */
-  uint64_t updates;           /* updates of the run before first_step: adam's t - 1 */
+  uint64_t updates;           /* updates of the run before first_step (adam's t - 1) */
   float learning_rate;
   AugmentStrengths augment; /* all 0 means no augmentation */
   uint64_t augment_key;
-  uint64_t dropout_key; /* key of random_dropout, with the position in the window */
+  uint64_t dropout_key; /* key of random_dropout, used with the position */
 } TrainRange;
 
-/* Sums over the rows trained or evaluated since the last collect. Results of training rows are from
-   the forward pass of their step, before its update. Their loss uses smoothed targets. */
+/* Sums over the rows trained or evaluated since the last collect. Training rows count with the
+   results of their step's forward pass; their loss uses smoothed targets. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;
@@ -76,41 +76,42 @@ typedef struct {
 typedef struct Engine Engine;
 
 typedef struct {
-  /* Waits until staging buffer `index`, 0 or 1, is free, and describes it. Its content stays. */
+  /* Waits until staging buffer `index`, 0 or 1, is free, then describes it in *out. */
   bool (*staging)(Engine *engine, int index, StagingBuffer *out, Error *error);
   /* Queues a copy of the buffer's first `rows` rows to dataset rows [first_row, first_row + rows).
-     The copy waits for work queued earlier that uses these dataset rows. The engine owns the
-     buffer until the next `staging` for it returns. */
+     The copy waits for work queued earlier that uses these dataset rows. The engine owns the buffer
+     until the next `staging` with this index returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
   /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
-     If logits is NULL, queues the forward pass and adds its results to the sums. */
+     If logits is NULL, only queues the forward pass, which adds its results to the sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work, then returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* read waits, then copies the first `count` arrays, (count, network.floats): the parameters, then
-     the training_states. Parameters that are written alone become the trained ones, too. */
+  /* read waits, then copies the first `count` arrays, (count, network.floats). Array 0 is the
+     network's parameters; training_states counts the others. write does the reverse. With count 1,
+     it also sets the trained parameters. */
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have. A member is an engine that trains another network
-     on the same rows. 0, or a NULL function, means that networks train one after the other. */
+     on the same rows. With 0 members or no function, networks train in sequence. */
   int (*members)(Engine *engine);
-  /* Opens a member. Close `engine` after its members. Each member may have its own thread. */
+  /* Opens a member. Members close before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
 } EngineOperations;
 
 struct Engine {
   const EngineOperations *call;
-  bool synchronous; /* train and predict do the work before they return */
+  bool synchronous; /* train and predict finish their work before they return */
   uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
                        not if every call except a window's first starts at a multiple of this */
-  EngineConfig config; /* once open, holds the fusion and precision in use, never FUSION_AUTO */
-  char device[128];    /* "NVIDIA H100 80GB HBM3", "CPU" and its threads */
-  char reason[160];    /* why this fusion level (and precision, if tf32 was asked for) */
-  bool wide;           /* uses the kernels for wide layers, which also keep numbers in planes */
-  int replays;         /* times that numbers exceeded the planes' range and work was repeated */
-  uint64_t memory;     /* bytes of the device's memory, 0 if unknown */
+  EngineConfig config; /* once open, it holds the fusion and precision in use, never FUSION_AUTO */
+  char device[128];    /* the device's name; for the CPU also its threads */
+  char reason[160];    /* why this fusion level and, if tf32 was asked for, this precision */
+  bool wide;           /* uses the kernels for wide layers, which store bfloat16 planes */
+  int replays;         /* how often a number left the planes' range and steps were repeated */
+  uint64_t memory;     /* bytes of the device's memory; 0 means unknown */
   double taken;        /* bytes of the host's memory that the CPU engine takes */
 };
 
@@ -121,9 +122,9 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
   return engine->call->predict(engine, first_row, rows, NULL, error);
 }
 
-/* Returns how much of `left`, in steps or rows of `rows` rows, one call should take, so that the
-   caller can check for signals: some tenths of a second of work if the engine is synchronous, else
-   everything. */
+/* Returns how many of `left` units, each of `rows` rows, one call should process. A unit is a step
+   or a row. For a synchronous engine, a call gets some tenths of a second of work, so that the
+   caller can check for signals between calls. For other engines, a call gets all units. */
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
   const uint64_t most = (uint64_t)(operations / per_row) / rows;
@@ -131,28 +132,29 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
 }
 
 /* Opens an engine, with parameters initialised from config->training.seed, or returns NULL. Every
-   rank opens one, uploads all rows and makes the same calls of train. It trains on its share of the
-   rows of each step, and the ranks add their gradients. Other calls concern this process alone. */
+   rank opens an engine, uploads all rows and makes the same calls of train. train uses this rank's
+   part of each step's rows and adds the ranks' gradients; collect adds their sums. Other calls
+   concern this process alone. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
-/* Does the same on the current CUDA device. A build without CUDA fails with one sentence. */
+/* Does the same on the current CUDA device. In a build without CUDA it fails and says so. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
 /* Makes one of the host's GPUs the current device, if there are any. Each rank gets its own GPU. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* Replaces *sums by the sums over all ranks. All ranks call this. */
+/* Adds the *sums of all ranks and stores the result in *sums. All ranks must call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
-/* These return false with one sentence if the engine has no such rows or steps. */
+/* These checks fail, with *error set, if the engine has no such rows or steps. */
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);
 
-/* Returns true if both ranges have the same augmented rows. */
+/* Returns true if both ranges use the same augmented rows. */
 bool engine_augments_alike(const TrainRange *a, const TrainRange *b);
 
-/* Returns true if there is a GPU that this program has code for. It may initialise the driver. */
+/* Returns true if this program has code for a GPU of this host. May initialise the driver. */
 bool engine_cuda_available(Error *reason);
 
 /* ---- the device that --device asks for ------------------------------------------------------- */
@@ -160,15 +162,15 @@ bool engine_cuda_available(Error *reason);
 typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
 
 typedef struct {
-  DeviceChoice choice; /* the first engine that is opened decides DEVICE_AUTO */
-  bool looked;         /* for a GPU */
-  Error reason;        /* why `auto` took the CPU, "" if it did not */
+  DeviceChoice choice; /* if DEVICE_AUTO, opening the first engine decides */
+  bool looked;         /* true once device_open has looked for a GPU */
+  Error reason;        /* why `auto` took the CPU; "" if it did not */
 } Device;
 
-/* A TrainerOpenEngine, whose context is the Device. Either all ranks take a GPU, or all the CPU. */
+/* Opens the engine that `context`, a Device, asks for. Either all ranks use GPUs, or none does. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
-/* Decides whether a failed run continues without the GPU. `able`: the run can start again. Returns
-   true if the GPU failed and --device is auto; engines opened from now on are then CPU engines.
-   Otherwise returns false, and if the GPU failed, *error says how to run without it. */
+/* Decides whether a failed run continues without the GPU. Returns true if the GPU failed, --device
+   is auto and the run is able to restart; later engines are then CPU engines. Otherwise returns
+   false, and if the GPU failed, *error says how to run without it. */
 bool device_fall_back(Device *device, bool able, Error *error);

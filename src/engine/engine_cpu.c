@@ -1,6 +1,6 @@
-/* The CPU engine: its memory and the calls of engine.h. It stores weights transposed, (in, out),
-   and pads every row to GEMM_ALIGN floats, so that no kernel has an edge. Padding never reaches a
-   result. */
+/* The CPU engine: its memory and the calls of engine.h. It stores weights transposed, (in, out). It
+   pads every row to GEMM_ALIGN floats, so that kernels need no code for partial vectors. Padding
+   never reaches a result. */
 #include "engine/engine_cpu.h"
 
 #include <omp.h>
@@ -10,13 +10,12 @@
 #include "base/memory.h"
 
 enum {
-  EVALUATION_ROWS = 256, /* minimum rows of a block, which reads the weights once */
+  EVALUATION_ROWS = 256, /* minimum rows of a block; each block reads the weights once */
   CACHE_LINE = 64,       /* bytes */
 };
 
-/* Returns zeros on a cache line's boundary, freed with the engine. After memory runs out, this and
-   all later calls return NULL but still count the bytes. So the caller checks only the last
-   call. */
+/* Returns zeros, aligned to a cache line. cpu_close frees them. Once memory has run out, all later
+   calls return NULL and only count the bytes, so the caller checks only the last call. */
 static void *allocate(CpuEngine *cpu, size_t count, size_t size) {
   cpu->engine.taken += (double)count * (double)size + CACHE_LINE;
   if (cpu->blocks && !cpu->block[cpu->blocks - 1]) return NULL;
@@ -51,13 +50,14 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns which array of a layer is array `a` of read and write. */
+/* Returns the layer's array that read and write call array `a`. */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers from `from` or to `to`, laid out as in network.h. One is NULL. */
+/* Copies an array of all layers from `from` or to `to`, laid out as in network.h; the other is
+   NULL. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);
@@ -106,7 +106,7 @@ static void cpu_close(Engine *engine) {
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-/* Sets the pointer to `count` zeros, or to NULL. */
+/* Makes the pointer point to `count` zeros, or sets it to NULL if memory runs out. */
 #define ALLOCATE(cpu, pointer, count) ((pointer) = allocate(cpu, count, sizeof *(pointer)))
 
 static void allocate_panels(CpuEngine *cpu, Panels *panels, size_t count, size_t length) {
@@ -127,7 +127,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->outputs = (size_t)size[l + 1];
     layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
     layer->out = round_up(layer->outputs, GEMM_ALIGN);
-    if (layer->out % 256 == 0) /* a multiple of 1 KiB: rows would share few cache sets */
+    if (layer->out % 256 == 0) /* rows of a multiple of 1 KiB would share few cache sets */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
@@ -181,7 +181,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->call = &operations;
   engine->config = *config;
   cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
-  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* `parameters` below */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -192,17 +192,18 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   text_append(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
               plural(threads), threads > cores ? of.text : "", cpu->kernels->name);
   strcpy(engine->reason, "the CPU engine has no other");
-  pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither can fail */
+  pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither call can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);
   const size_t rows = min_size((size_t)engine_rows(config), config->dataset_rows);
   cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);
 }
 
-/* Starts OpenMP threads, which stay. Returns their number, which OMP_THREAD_LIMIT may reduce. */
+/* Starts OpenMP threads for all later regions. Returns their number; OMP_THREAD_LIMIT may cap
+   it. */
 static int start_threads(int count) {
   int running = 0;
-  omp_set_dynamic(false); /* otherwise a team may have fewer threads at any time */
+  omp_set_dynamic(false); /* otherwise OpenMP may give a region fewer threads */
 #pragma omp parallel num_threads(count) reduction(+ : running)
   running++;
   return running;

@@ -1,5 +1,5 @@
-/* The CPU engine's internals. engine_cpu.c has memory and the calls of engine.h, engine_cpu_steps.c
-   the arithmetic of a step, engine_cpu_optimizer.c updates by rules other than sgd. */
+/* The CPU engine's internals. engine_cpu.c contains its memory and its calls, engine_cpu_steps.c
+   the arithmetic of a step, engine_cpu_optimizer.c the updates by rules other than sgd. */
 #pragma once
 
 #include <pthread.h>
@@ -13,13 +13,14 @@ enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 17 };
 /* The arrays of a layer, each (in + 1, out): the weights, then the biases. */
 enum {
   PARAMETERS,    /* the trained parameters */
-  AVERAGE,       /* the network, if it is an average of the parameters; else NULL */
+  AVERAGE,       /* the average of the parameters; NULL if training keeps no average */
   FIRST_MOMENT,  /* the first moment or the momentum */
   SECOND_MOMENT, /* NULL if the rule has no second moment */
   ARRAYS
 };
 
-/* OpenMP's own barrier may spin for milliseconds, which is slow if threads outnumber cores. */
+/* Replaces OpenMP's barrier, which may spin for milliseconds. That is slow if threads share
+   cores. */
 typedef struct {
   pthread_mutex_t mutex;
   pthread_cond_t opened;
@@ -28,15 +29,15 @@ typedef struct {
 
 typedef struct {
   size_t inputs, outputs;
-  size_t in, out; /* inputs and outputs, padded */
+  size_t in, out; /* `inputs` and `outputs`, padded */
   float *array[ARRAYS];
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
-  float *y;           /* (capacity, out): activations; in the last layer, logits */
-  float *dy;          /* (capacity, out): the gradient of y before the activation */
-  size_t gradient;    /* where (in + 1, out), of weights and bias, begin in `gradients` */
+  float *y;           /* (capacity, out): activations or, in the last layer, logits */
+  float *dy;          /* (capacity, out): the gradient of the output before activation */
+  size_t gradient;    /* where the layer's gradient, (in + 1, out), begins in `gradients` */
 } Layer;
 
-/* Scaled pixels as panels for GemmTerms. Panel p has the terms[p] terms that are not all 0. */
+/* Scaled pixels as panels for GemmTerms. Panel p holds the terms[p] terms that are not all 0. */
 typedef struct {
   size_t length;
   float *values;   /* (panels, length, GEMM_PANEL) */
@@ -49,47 +50,48 @@ typedef struct {
   const GemmKernels *kernels;
   size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
   Layer layer[NETWORK_MAX_LAYERS];
-  uint32_t *identity;   /* 0, 1, 2, ...: the index of a product that skips no term */
+  uint32_t *identity;   /* 0, 1, 2, ...: the GemmTerms.index of a product that skips no terms */
   const uint8_t **row;  /* (capacity) the block's rows in the dataset */
   uint16_t *label;      /* (capacity) */
-  Panels rows, columns; /* panels of rows for forward, of pixels for the gradient */
+  Panels rows, columns; /* `rows` is packed for forward, `columns` for the gradient */
   double *loss;         /* (capacity) */
   bool *correct;        /* (capacity) */
   uint8_t *pixels;      /* the dataset: (dataset_rows + 1, stride), the last row black */
   uint16_t *labels;     /* (dataset_rows) */
   uint8_t *augmented;   /* like `pixels`; NULL if the configuration augments nothing */
-  TrainRange drawn;     /* the range whose rows `augmented` holds; 0 rows if there are none */
+  TrainRange drawn;     /* the range that `augmented` holds; drawn.rows 0 means none */
   StagingBuffer staging[2];
   EngineSums sums;
   float *gradients;       /* (gradient_floats), all layers in order; NULL if there is one rank */
   size_t gradient_floats; /* a multiple of the number of ranks */
-  Error failure;          /* why the ranks' sum failed; "" if it did not */
+  Error failure;          /* why the ranks could not add gradients; "" if they could */
   Barrier barrier;
-  uint64_t most;                      /* bytes that may be allocated */
+  uint64_t most;                      /* maximum bytes to allocate */
   void *block[ENGINE_CPU_MAX_BLOCKS]; /* all allocated blocks */
   int blocks;
 } CpuEngine;
 
-/* A thread and its team. The thread takes every `threads`-th panel of rows. For weights see
-   first_panel. */
+/* The number of a thread and the size of its team. Thread t computes panels t, t + threads, t + 2
+   threads, ... of the rows. first_panel says which weights it updates. */
 typedef struct {
   size_t thread, threads;
 } Team;
 
-/* Loops over this thread's panels of `rows` rows, and over their rows. */
+/* Loops over this thread's panels of `rows` rows; OWN_ROWS loops over the rows of these panels. */
 #define OWN_PANELS(p, rows, team)                                                                  \
   for (size_t p = (team).thread; p * GEMM_PANEL < (rows); p += (team).threads)
 #define OWN_ROWS(r, rows, team)                                                                    \
   OWN_PANELS (p, rows, team)                                                                       \
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL && r < (rows); r++)
 
-/* The calls of engine.h that compute. engine_cpu_steps.c */
+/* The calls of engine.h that compute (in engine_cpu_steps.c). */
 bool cpu_train(Engine *engine, const TrainRange *range, Error *error);
 bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
 
-/* Updates `count` adjacent parameters of a layer, from `at` on, by any rule and the gradient. */
+/* Updates `count` adjacent parameters of a layer, from index `at` on, by the training's rule. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step);
 
-/* Computes average = keeps average + (1 - keeps) values, (count). Both start on a cache line. */
+/* Computes average = keeps average + (1 - keeps) values over `count` values. Both arrays start on a
+   cache line. */
 void cpu_average(float *average, const float *values, size_t count, float keeps);

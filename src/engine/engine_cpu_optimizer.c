@@ -1,6 +1,6 @@
-/* Updates parameters of the CPU engine by any rule of optimizer.h. The momentum rule is part of the
-   product that forms the gradient (gemm_cpu_tile.h). Other rules divide and take roots. Here they
-   update a tile in a vector loop, since this file is compiled without errno for math errors. */
+/* Updates parameters of the CPU engine by any rule of optimizer.h. Only weights under sgd are
+   updated elsewhere, with their gradient (gemm_cpu_tile.h). Most rules divide and take roots. This
+   file is compiled without errno for math errors, so that their loop becomes vector code. */
 #include "engine/engine_cpu.h"
 
 /* Updates `count` adjacent parameters by a rule of this kind. */
@@ -11,12 +11,12 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
-/* Makes the kind a constant in each call, because a loop with a branch would not be vectorised. */
+/* Passes the kind as a constant, because a loop that branches on it would not be vectorised. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* any pointer but NULL */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* any valid pointer */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

@@ -1,8 +1,8 @@
-/* A step of the CPU engine on OpenMP threads. A call of train is one parallel region, and a step
-   has two halves, each ended by a barrier. In the first, each thread takes its rows forward and
-   back. In the second, each thread computes its weights' gradient over all rows, and updates them.
-   Threads never split a sum, and a weight always has the same owner, so the bits do not depend on
-   the number of threads. With ranks, gradients are stored, and the ranks add them before the
+/* A training step of the CPU engine on OpenMP threads. A call of train is one parallel region. A
+   step has two halves, and a barrier ends each half. In the first, each thread runs forward and
+   backward for its own rows. In the second, each thread computes the gradient of its own weights
+   over all rows, and updates these weights. No sum is split over threads, so the bits do not depend
+   on their number. With several ranks, threads store gradients, which the ranks add before the
    update. */
 #include "engine/engine_cpu.h"
 
@@ -19,7 +19,7 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-/* Switches the flushing of numbers below 1e-38 to 0 in this thread. Such numbers slow some
+/* Makes this thread replace numbers below 1e-38 by 0, or stops that. Such numbers are slow on some
    processors. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
@@ -30,8 +30,8 @@ static void flush_denormals(bool flush) {
 #endif
 }
 
-/* Makes the calling thread a member of a parallel region's team, until flush_denormals(false). All
-   threads of a team make the same calls with their Team, in the same order. */
+/* Returns the calling thread's Team and starts flushing denormals; flush_denormals(false) stops it.
+   All threads of a team make the same calls with their Team, in the same order. */
 static Team join_team(void) {
   flush_denormals(true);
   return (Team){(size_t)omp_get_thread_num(), (size_t)omp_get_num_threads()};
@@ -61,8 +61,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Lists the terms of a panel: `count` pixels of its four rows or, for four adjacent pixels, their
-   `count` rows. If black is 0, skips terms that are black in all four. */
+/* Packs a panel of `count` terms: the pixels of four rows or, if `columns`, the rows of four
+   pixels. Skips terms that are black in all four, if the network reads black as 0. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -99,7 +99,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   const uint8_t *pixels = augment_any(range->augment) ? cpu->augmented : cpu->pixels;
   OWN_PANELS (p, rows, team) {
     for (size_t r = p * GEMM_PANEL; r < (p + 1) * GEMM_PANEL; r++) {
-      uint64_t row = cpu->engine.config.dataset_rows; /* the black row after the last */
+      uint64_t row = cpu->engine.config.dataset_rows; /* the black row after the dataset */
       if (r < rows) {
         const uint32_t position = (uint32_t)(first + r), window = (uint32_t)range->rows;
         row = range->first_row +
@@ -112,7 +112,7 @@ static void fetch(CpuEngine *cpu, const TrainRange *range, uint64_t first, size_
   }
 }
 
-/* Computes the output of layer l with an array of parameters. */
+/* Computes the output of layer l with the parameters in `array`, PARAMETERS or AVERAGE. */
 static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l];
   const bool activates = l + 1 < cpu->engine.config.network.layers;
@@ -131,7 +131,7 @@ static void forward(CpuEngine *cpu, int l, int array, size_t rows, Team team) {
   }
 }
 
-/* Drops values of layer l's output, in the rows this thread computed; `first` is their position. */
+/* Applies dropout to this thread's rows of layer l's output. `first` is the position of row 0. */
 static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first, size_t rows,
                  Team team) {
   const Layer *layer = &cpu->layer[l];
@@ -147,7 +147,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes loss, correctness, and the logits' gradient of the mean loss over all_rows rows. */
+/* Computes each row's loss and correctness, and the logits' gradient of the mean over all_rows
+   rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;
@@ -174,8 +175,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of the lower layer's output from that of layer l's output. The slope is 0
-   where dropout made the output 0; dropout has scaled the other outputs. */
+/* Computes the gradient of layer l - 1 from the gradient of layer l. The activation's slope is 0
+   where dropout made the output 0. The other gradients are scaled like the outputs. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
@@ -197,19 +198,20 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
 
 /* ---- the second half of a step: weights ------------------------------------------------------ */
 
-/* Thread t owns panels first_panel(t) to first_panel(t + 1) - 1, and finds them in its cache. */
+/* Returns the first panel of weights that a thread owns. Thread t owns panels first_panel(t) to
+   first_panel(t + 1) - 1 in every step, so they stay in its core's cache. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-/* The uses of a gradient. */
+/* What to do with a gradient. */
 typedef enum {
-  UPDATE,          /* the gradient over the rows updates the weights */
-  STORE,           /* the gradient is stored */
-  UPDATE_BY_STORED /* the stored gradient updates the weights */
+  UPDATE,          /* compute the gradient and update the weights */
+  STORE,           /* compute the gradient and store it */
+  UPDATE_BY_STORED /* update the weights from the stored gradient */
 } Use;
 
-/* Returns the terms of the gradient of layer l's weights in panel p, from `column` on. */
+/* Returns the terms of the gradient of layer l's weights, from panel p and column `column` on. */
 static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows,
                                 Use use) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
@@ -277,7 +279,7 @@ static void update_bias(CpuEngine *cpu, int l, size_t rows, OptimizerStep step, 
   }
 }
 
-/* Takes this thread's part of a layer's parameters into the average, after all were updated. */
+/* Updates this thread's part of a layer's average. The caller has updated all parameters. */
 static void average(const Layer *layer, float keeps, Team team) {
   const size_t lines = (layer->in + 1) * layer->out / GEMM_ALIGN;
   const size_t from = GEMM_ALIGN * part_start(lines, team.thread, team.threads);
@@ -293,7 +295,7 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-/* Updates all weights. updates: the run's updates before this one. */
+/* Updates or stores all layers, as `use` says. `updates` is the run's updates so far. */
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
@@ -307,7 +309,7 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
     average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
 }
 
-/* Runs step `step` of a range. Returns false with cpu->failure if ranks could not add gradients. */
+/* Runs step `step` of a range. Returns false and sets cpu->failure if the ranks' sum fails. */
 static bool train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->training.batch;
@@ -329,7 +331,7 @@ static bool train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, T
   if (team.thread == 0) add_sums(cpu, rows);
   if (cpu->gradients) {
     update_all(cpu, rows, range, updates, STORE, team);
-    if (team.thread == 0) /* thread 0 acts for all */
+    if (team.thread == 0) /* only thread 0 talks to the other ranks */
       ranks_sum_floats(config->ranks, cpu->gradients, cpu->gradient_floats, &cpu->failure);
     wait_for_all(&cpu->barrier, team);
     if (*cpu->failure.text) return false;
@@ -369,7 +371,7 @@ bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return !*cpu->failure.text || error_set(error, "%s", cpu->failure.text);
 }
 
-/* Each thread writes the logits of its own rows, which depend on no other thread. */
+/* Each thread writes the logits of its own rows, for which it needs no other thread. */
 bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;

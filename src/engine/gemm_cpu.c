@@ -1,4 +1,4 @@
-/* GCC fuses a * b + c only on request, and needs unrolled loops to keep arrays in registers. */
+/* GCC fuses a * b + c only on request. It keeps arrays in registers only in unrolled loops. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT ON
 #define UNROLL
@@ -7,7 +7,7 @@
 #define UNROLL _Pragma("GCC unroll 4")
 #endif
 
-/* Without this, GCC unrolls a loop over a tile's row into single floats. */
+/* Without this pragma, GCC unrolls a loop over a tile's row into scalar operations. */
 #define IN_VECTORS _Pragma("omp simd")
 
 #include "engine/gemm_cpu.h"

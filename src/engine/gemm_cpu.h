@@ -1,7 +1,8 @@
-/* The CPU engine's three products, a tile at a time, each fused with what follows it. A tile is
-   GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m, j) b(index[j], n), held
-   in registers. Terms are added in order of j, so a tile's bits do not depend on its width or
-   thread. `index` skips terms that are 0 in a panel, as four fifths of MNIST's pixels are. */
+/* The CPU engine's three matrix products. Each call computes a tile and applies the operation that
+   follows. A tile is GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m, j)
+   b(index[j], n), held in registers. Terms are added in order of j, so the bits do not depend on
+   the tile's width or the thread. `index` can skip terms that are 0 in all rows of a panel; four
+   fifths of MNIST's pixels are 0. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,14 +12,14 @@
 #include "base/optimizer.h"
 
 enum {
-  GEMM_PANEL = 4,  /* rows of a tile: 4 x 4 vectors hide a multiply-add's latency */
-  GEMM_ALIGN = 16, /* floats: columns, and every row's length and address, are multiples */
+  GEMM_PANEL = 4,  /* rows of a tile: 4 x 4 vectors of sums hide the latency of a multiply-add */
+  GEMM_ALIGN = 16, /* in floats: column counts, row lengths and row addresses are multiples */
 };
 
 typedef struct {
   const float *a; /* a(m, j) = a[m * a_row + j * a_term] */
   size_t a_row, a_term;
-  const uint32_t *index; /* (terms) rows of b */
+  const uint32_t *index; /* (terms): the row of b for each term */
   size_t terms;
   const float *b; /* b(i, n) = b[i * b_row + n] */
   size_t b_row;
@@ -28,19 +29,20 @@ typedef struct {
   const char *name; /* name of the instruction set */
   size_t width;     /* maximum columns of a tile, a multiple of GEMM_ALIGN */
 
-  /* y(m, n) = c(m, n) + bias[n], then activate() if `activates`; rows are y_row floats apart. */
+  /* Computes y(m, n) = c(m, n) + bias[n], then activate() if `activates`. Rows are y_row floats
+     apart. */
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 
-  /* dx(m, n) = c(m, n) * the activation's slope at output y; rows are `row` floats apart. */
+  /* Computes dx(m, n) = c(m, n) * the slope at output y(m, n). Rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
-  /* c is the gradient of weights w: v = momentum v + c + weight_decay w, then w = w - rate v; rows
-     are `row` floats apart. Unless it is NULL, copy(n, m) = w(m, n), with rows copy_row floats
-     apart. */
+  /* Takes c as the gradient of weights w. Computes v = momentum v + c + weight_decay w, then w = w
+     - rate v. Rows are `row` floats apart. If copy is not NULL, sets copy(n, m) = w(m, n); its rows
+     are copy_row floats apart. */
   void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;
 
-/* Returns the machine's i-th kernels, from 0, fastest first; NULL after the last. */
+/* Returns the machine's i-th fastest set of kernels, or NULL after the last. i counts from 0. */
 const GemmKernels *gemm_kernels(int i);

@@ -4,14 +4,15 @@
      NAME(x)   the name of function x in this set
      TARGET    the attribute that lets the compiler use the set
      LANES     floats in a vector register
-     VECTORS   vectors in a whole tile's row: PANEL x VECTORS sums, a row of b, and one of a
-               have to fit in the registers */
+     VECTORS   vectors in a tile's row. The registers must hold GEMM_PANEL x VECTORS sums,
+               VECTORS vectors of b and one value of a */
 
 typedef float NAME(Vector) __attribute__((vector_size(LANES * sizeof(float))));
 #define Vector NAME(Vector)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* c = start (or zeros) + sum over j of a(m, j) b(index[j], n). `vectors` is an inlined constant. */
+/* Computes c = start (or zeros) + the sum over j of a(m, j) b(index[j], n). `vectors` is a
+   constant. */
 INLINE void NAME(accumulate)(const GemmTerms *t, const int vectors, const float *start,
                              Vector c[GEMM_PANEL][VECTORS]) {
   const float *const a = t->a, *const b = t->b;
@@ -64,7 +65,7 @@ INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const
 INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const OptimizerRule *rule,
                               float rate, float *w, float *v, size_t row, float *copy,
                               size_t copy_row) {
-  /* Prefetches weights and momentum, which are far away, while the sums are formed. */
+  /* Prefetches weights and momentum from memory while the sums are computed. */
   for (size_t m = 0; m < GEMM_PANEL; m++) {
     for (int n = 0; n < vectors * LANES; n += GEMM_ALIGN) {
       __builtin_prefetch(w + m * row + n, 1);
@@ -93,7 +94,7 @@ INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const O
    : columns == 2 * LANES ? NAME(tile)(terms, 2, __VA_ARGS__)                                      \
    : columns == 3 * LANES ? NAME(tile)(terms, 3, __VA_ARGS__)                                      \
                           : NAME(tile)(terms, 4, __VA_ARGS__))
-#else /* there is only one width */
+#else /* all tiles have the same width */
 _Static_assert(GEMM_ALIGN == LANES * VECTORS, "every tile is a whole one");
 #define EACH_WIDTH(tile, ...) (void)columns, NAME(tile)(terms, VECTORS, __VA_ARGS__)
 #endif

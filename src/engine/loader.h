@@ -1,11 +1,11 @@
-/* Loads rows with two buffers: it parses the next rows while the device trains on the last ones. */
+/* Loads rows through two buffers: the next rows are parsed while the device trains on the last. */
 #pragma once
 
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer, 6 MB of MNIST: few, so that training starts early, but enough for a
-   launch. */
+/* Rows of a staging buffer: 6 MB of MNIST. Few rows let training start early, but a launch needs
+   enough rows. */
 enum { LOADER_ROWS = 8192 };
 
 /* Returns LOADER_ROWS rounded down to whole steps, or one step if that is longer. */
@@ -13,12 +13,13 @@ static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }
 
-/* A pass over a reader's rows, one staging buffer at a time. The caller sets four fields. */
+/* A pass over a reader's rows, one buffer at a time. The caller sets the first four fields. */
 typedef struct {
   Engine *engine;
   DatasetReader *reader;
-  uint64_t start; /* where the rows go in the dataset */
-  bool ring;      /* streaming: staging buffer s always goes to start + s * staging_rows */
+  uint64_t start;           /* the dataset row where the first row goes */
+  bool ring;                /* streaming: staging buffer s always goes to row start + s *
+                               staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */
   int index;                /* the next staging buffer, 0 or 1 */
@@ -26,5 +27,6 @@ typedef struct {
 
 /* Reads the next rows and queues their upload. rows == 0 afterwards means that no rows are left.
    Every window but the last fills a staging buffer, so a step never straddles two windows. Fails if
-   reader or engine fails, the dataset is too small, or widths differ. */
+   the reader or the engine fails, if the dataset is too small, or if a row has the wrong number of
+   pixels. */
 bool loader_next(Loader *loader, Error *error);

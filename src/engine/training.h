@@ -1,5 +1,5 @@
-/* The settings of training: one struct from the option to the kernel. An option of cli/options.c
-   writes its value straight into a field here, in the type and the unit that an engine takes. */
+/* The settings of training. An option of cli/options.c writes its value straight into a field here,
+   in the type and the unit that an engine uses. */
 #pragma once
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "model/network.h"
 
 typedef enum {
-  SCHEDULE_STEP,     /* multiplied by `decay` after each epoch after the warm-up */
+  SCHEDULE_STEP,     /* after the warm-up, each epoch multiplies the rate by `decay` */
   SCHEDULE_CONSTANT, /* constant */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* falls linearly from 1 towards 0 */
@@ -18,11 +18,11 @@ typedef enum {
 typedef struct {
   LrScheduleKind kind;
   float rate, decay;
-  int warmup; /* epochs at the start in which the rate rises to its full value */
+  int warmup; /* the first epochs, in which the rate rises to its full value */
 } LrSchedule;
 
-/* Returns the learning rate of epoch `epoch`, which counts from 0, out of `epochs`. The first of w
-   warm-up epochs has 1 / (w + 1) of it (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+/* Returns the learning rate of epoch `epoch` of `epochs`, counted from 0. Warm-up epoch e of w has
+   (e + 1) / (w + 1) of the rate (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
@@ -36,12 +36,12 @@ static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, in
 }
 
 typedef enum {
-  FUSION_AUTO,     /* the fastest that supports network, batch and device */
+  FUSION_AUTO,     /* the fastest level that supports network, batch and device */
   FUSION_NONE,     /* one kernel per operation */
   FUSION_LAYER,    /* one kernel per layer and direction */
   FUSION_STEP,     /* the kernels of a step in one graph */
   FUSION_EPOCH,    /* all steps of an epoch in one kernel */
-  FUSION_EXERCISE, /* kernels/exercise.cu as the reader has edited it; auto never picks it */
+  FUSION_EXERCISE, /* kernels/exercise.cu, which the reader edits; auto never picks this level */
 } Fusion;
 static const char *const training_fusions[] = {
     [FUSION_AUTO] = "auto",      [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
@@ -50,23 +50,23 @@ static const char *const training_fusions[] = {
 
 typedef enum {
   PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* matrix products at least as accurate as tf32, where that is faster */
+  PRECISION_TF32, /* matrix products at least as accurate as tf32, if those are faster */
 } Precision;
 
-/* The network reads a pixel p as (p / max - mean) / std. Zeros are the defaults: 255, 0 and 1. */
+/* The network reads a pixel p as (p / max - mean) / std. A 0 means the default: 255, 0, 1. */
 typedef struct {
   float max, mean, std;
 } PixelScale;
 
 /* The share of a hidden layer's activations that a training step drops, at least 0 and below 1. If
-   count is at most 1, all hidden layers have the same share; otherwise each has its own. */
+   count is at most 1, all hidden layers use share[0]; otherwise each layer has its own share. */
 typedef struct {
   int count;
   float share[NETWORK_MAX_LAYERS - 1];
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* if rows take at most half of the host's memory, and fit the device's */
+  RESIDENT_AUTO, /* if the rows fit in half of the host's memory and in the device's memory */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files again */
 } Residency;
@@ -75,24 +75,24 @@ typedef struct {
   HiddenSizes hidden;
   int classes, epochs;
   LrSchedule schedule;
-  int early_stop; /* stop after so many epochs without a better one; 0 never stops */
+  int early_stop; /* stop after so many epochs without a better result; 0 never stops */
   Residency resident;
-  int batch;             /* rows of a step, over all ranks, at least 1 */
+  int batch;             /* rows of a step over all ranks, at least 1 */
   uint64_t seed;         /* seeds the first parameters, the order of rows and their augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
   float label_smoothing; /* share of the target spread evenly over all classes, at least 0 */
   DropoutShares dropout;
-  float ema; /* if above 0, the network is an average of the parameters, with this decay */
+  float ema; /* if above 0, the network is an average of the parameters with this decay */
   PixelScale pixels;
   AugmentStrengths augment; /* for training rows; all 0 means no augmentation */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
   Precision precision;
-  uint64_t device_memory; /* most bytes of GPU memory to take; 0 means no limit */
-  int threads;            /* for readers and CPU engine; 0 means one per core */
+  uint64_t device_memory; /* maximum bytes of GPU memory to use; 0 means no limit */
+  int threads;            /* threads of readers and of the CPU engine; 0 means one per core */
 } Training;
 
 /* Returns how many arrays of network.floats values the optimizer keeps: the momentum or first
-   moment and, for adam and adamw, the second moment. They start as zeros. */
+   moment and, for adam and adamw, the second moment. Their initial values are zeros. */
 static inline size_t training_moments(const Training *training) {
   return optimizer_has_second(training->rule.kind) ? 2 : 1;
 }
@@ -119,7 +119,7 @@ static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* A PixelScale as p factor - offset. The defaults, 1 / 255 and 0, are constants of fast paths. */
+/* A PixelScale as p factor - offset. Fast paths have its default, 1 / 255 and 0, as constants. */
 typedef struct {
   float factor, offset;
   bool is_default;
