@@ -1,13 +1,13 @@
 /* Shared by the tests of kernels.h: guarded device memory, equal values on host and device, shapes,
    batches of stored rows, and how far a result may be from the float64 reference.
 
-   Every buffer of a kernel, input or output, lies between two guard zones. All of it is poisoned
-   first: every byte is 0xFF, which as a float is NaN. So a value that was not written, or was
-   computed from something outside of an input, is NaN and fails every comparison. finish() finds
-   writes out of bounds in the guards.
+   Every buffer that a kernel reads or writes lies between two guard zones. Buffer and zones are
+   poisoned first: every byte is 0xFF. Four such bytes are a NaN as a float. So a value that was not
+   written, or was computed from bytes outside of an input, is NaN and fails every comparison.
+   finish() checks that no kernel wrote to a guard zone.
 
-   TEST_QUICK in the environment is for compute-sanitizer. It leaves only small shapes and no guard
-   zones, because memcheck finds the first byte out of bounds. */
+   TEST_QUICK in the environment is for compute-sanitizer. Only small shapes are tested, without
+   guard zones: memcheck itself finds the first byte out of bounds. */
 #pragma once
 
 #include "base/random.h"
@@ -17,7 +17,7 @@
 #include "support/network_reference.h"
 
 static cudaStream_t stream;
-static void *d_work; /* of all updates, one after the other, as in an engine */
+static void *d_work; /* work memory that all update launches share, as in an engine */
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
@@ -27,11 +27,11 @@ static size_t guard = MAX_GUARD;
 
 static struct {
   uint8_t *d_start; /* guard bytes, the data, guard bytes */
-  size_t bytes;     /* of the data */
+  size_t bytes;     /* size of the data */
 } blocks[MAX_BLOCKS];
 static int block_count;
 
-/* Returns host memory with any content, until finish(). */
+/* Returns uninitialized host memory, which finish() frees. */
 static inline void *host(size_t bytes) {
   return keep(malloc(bytes));
 }
@@ -44,7 +44,7 @@ static inline double *copy_of(const double *values, size_t count) {
   return memcpy(host_doubles(count), values, count * sizeof *values);
 }
 
-/* Returns poisoned device memory between guards, until finish(). */
+/* Returns poisoned device memory between guard zones. finish() frees the memory. */
 static inline void *poisoned(size_t bytes) {
   assert_true(block_count < MAX_BLOCKS);
   uint8_t *d_start = NULL;
@@ -66,7 +66,7 @@ static inline void *to_device(const void *data, size_t bytes) {
   return d_data;
 }
 
-/* Waits for the stream and returns a copy on the host, until finish(). */
+/* Waits for the stream and returns a copy on the host, which finish() frees. */
 static inline void *fetch(const void *d_data, size_t bytes) {
   void *copy = host(bytes);
   CUDA_OK(cudaMemcpyAsync(copy, d_data, bytes, cudaMemcpyDeviceToHost, stream));
@@ -91,7 +91,7 @@ static inline FIXTURE(kernels_release) {
   return 0;
 }
 
-/* Ends a case: checks that no write was out of bounds, and frees everything. */
+/* Ends a case: checks that no guard zone was written, and frees all memory of the case. */
 static inline void finish(void) {
   CUDA_OK(cudaStreamSynchronize(stream));
   for (int b = 0; b < block_count; b++) {
@@ -107,7 +107,7 @@ static inline void finish(void) {
 
 /* ---- fixtures ------------------------------------------------------------------------------- */
 
-/* Fixtures of a test program. */
+/* The fixtures around all tests of a program. */
 static inline FIXTURE(kernels_open) {
   int devices = 0;
   if (quick() && !ON_EMULATOR) guard = 0;
@@ -123,7 +123,7 @@ static inline FIXTURE(kernels_close) {
   return 0;
 }
 
-/* A test that needs a GPU and ends with finish(). */
+/* Defines a test that needs a GPU and ends with finish(). */
 #define KERNEL_TEST(name)                                                                          \
   static void on_gpu_##name(void);                                                                 \
   TEST_WITH(name, NULL, kernels_release) {                                                         \
@@ -133,8 +133,8 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void on_gpu_##name(void)
 
-/* A test that calls walk(check), such as for_all_shapes or for_many_layers. The head of `check`
-   follows. */
+/* Defines a test that calls walk(check). `walk` is, for example, for_all_shapes or for_many_layers.
+   The parameters of `check` are the last arguments. */
 #define WALK_TEST(name, walk, check, ...)                                                          \
   static void check(__VA_ARGS__);                                                                  \
   KERNEL_TEST(name) {                                                                              \
@@ -142,13 +142,13 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void check(__VA_ARGS__)
 
-/* Checks that the launcher queues its kernel, or that it refuses its arguments. */
+/* LAUNCH checks that a launcher queues its kernel, REFUSED that it refuses its arguments. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The same values as float64 on the host, each exact in float32, and as float32 on the device. */
+/* The same values twice: as float64 on the host and as float32 on the device. All fit float32. */
 typedef struct {
   double *host;
   float *d;
@@ -168,13 +168,13 @@ static inline Values values_between(double low, double high, size_t count, uint6
   return both_sides(values, count);
 }
 
-/* Returns values of both signs. Their sums of products are seldom near 0, where a relative error
-   would mean nothing. */
+/* Returns values of both signs, most of them positive. Sums of their products are seldom near 0,
+   where a relative error would mean nothing. */
 static inline Values random_values(size_t count, uint64_t seed) {
   return values_between(-0.25, 1, count, seed);
 }
 
-/* Returns values of both signs, and zeros. */
+/* Returns values of both signs; every fifth is 0 or -0. */
 static inline Values signed_values(size_t count, uint64_t seed) {
   double *values = host_doubles(count);
   reference_fill(values, count, -1, 1, seed);
@@ -194,36 +194,35 @@ typedef struct {
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
 /* Returns the relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products
-   with `others` further roundings. Adding one by one, the k-th rounding is up to 2^-24 of the k-th
-   partial sum. Roundings are almost random, so their squares add. Plain loops were measured at
-   sqrt(terms) 2^-24 / 4, and sums of partial sums below that. The bound sqrt(terms) 2^-24 leaves a
-   correct kernel a factor of 4. `others` are up to 2^-24 each, and all may agree in sign.
-
-   tf32 does not pass: it rounds every factor by up to 2^-11, which is 2e-4 of the sum for any
-   number of terms. The bound for 4096 terms is 4e-6. */
+   with `others` further roundings. When products are added one by one, the k-th rounding is up to
+   2^-24 of the k-th partial sum. Roundings are almost random, so their squares add. Plain loops
+   have a measured error of sqrt(terms) 2^-24 / 4; sums of partial sums have less. The bound
+   sqrt(terms) 2^-24 leaves a correct kernel a factor of 4. Each other rounding is up to 2^-24; all
+   may agree in sign. tf32 does not pass. It rounds every factor by up to 2^-11, which makes an
+   error of 2e-4 for any number of terms, but the bound is 4e-6 even for 4096 terms. */
 static inline double bound(int terms, int others) {
   return (sqrt(terms) + others) * 0x1p-24;
 }
 
-/* Does the same for a kernel on the tensor cores that multiplies floats as sums of terms, which
-   leave out the share `split`. Tensor cores add 16 products to a sum at once and cut off what it
-   cannot hold (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021).
-   So errors agree in sign and grow with terms: terms 2^-24 / 15 in a model that keeps 2 bits more
-   than float32. terms / 4 leaves a factor of 4. With many terms tf32 would pass, but shapes with
-   few terms run the same kernels, and there it fails. */
+/* Returns the bound for a kernel on tensor cores that splits floats into sums of fp16 or bf16
+   terms. `split` is the relative error of the splits. Tensor cores add 16 products at once and
+   truncate the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores",
+   2021). So errors agree in sign and grow with `terms`: a model with 2 bits more than float32 has
+   terms 2^-24 / 15. The bound's terms / 4 leaves a factor of 4. For many terms, tf32 would be
+   within the bound. Shapes with few terms run the same kernels; with these shapes tf32 fails. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The share of each float that its 2 or 3 bf16 terms, or 1 or 2 fp16 terms, leave out. Two bf16 are
-   within 2^-18 of a float, two fp16 within 2^-22, one within 2^-11. The product of two last terms,
-   which is left out, is as large. tf32, with 2^-11 per factor, would not pass for float32. */
+/* The relative error of a product whose factors are split into 2 or 3 bf16, or 1 or 2 fp16 terms.
+   Two bf16 are within 2^-18 of a float, two fp16 within 2^-22, one fp16 within 2^-11. The kernels
+   skip the product of the two last terms, which is as large. A split into tf32 would fail. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
 enum { GEMM_ROUNDING = 1, PIXEL_ROUNDINGS = 2, BIAS_ROUNDING = 1, UPDATE_ROUNDINGS = 4 };
 
-/* Checks that the error's Euclidean norm is at most `limit` times that of `expected`. */
+/* Checks that the relative error is at most `limit`, in the Euclidean norm. */
 static inline void assert_near(const char *what, Shape s, const float *d_out,
                                const double *expected, size_t count, double limit) {
   const double off = reference_relative_error(fetch_floats(d_out, count), expected, count);
@@ -239,27 +238,27 @@ static inline void assert_exact(const float *d_out, const float *expected, size_
       fail_msg("value %zu is %.9g, not %.9g", i, (double)out[i], (double)expected[i]);
 }
 
-/* Checks that the device's values are still the host's. */
+/* Checks that the values on the device still equal the values on the host. */
 static inline void assert_untouched(Values v, size_t count) {
   float *before = host(count * sizeof *before);
   reference_to_float(v.host, count, before);
   assert_memory_equal(fetch_floats(v.d, count), before, count * sizeof *before);
 }
 
-/* Checks that two arrays of the device have the same bytes. */
+/* Checks that two arrays on the device have the same bytes. */
 static inline void assert_same_arrays(const void *d_a, const void *d_b, size_t bytes) {
   assert_memory_equal(fetch(d_a, bytes), fetch(d_b, bytes), bytes);
 }
 
-/* Checks that an array of the device was not written. */
+/* Checks that an array on the device is still poisoned. */
 static inline void assert_unwritten(const void *d_data, size_t bytes) {
   assert_true(is_poison(fetch(d_data, bytes), bytes));
 }
 
 typedef void CheckShape(Shape s, uint64_t seed);
 
-/* Computes twice and checks that all device memory allocated meanwhile has the same bytes; then
-   calls finish(). */
+/* Calls `compute` twice. Checks that the device memory that each call allocated holds the same
+   bytes. Then calls finish(). */
 static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed) {
   const int first = block_count;
   compute(s, seed);
@@ -276,7 +275,7 @@ static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t
 
 /* ---- the reference's gemms ------------------------------------------------------------------ */
 
-/* Rows of a product, for one thread at a time. */
+/* Number of rows that a thread computes at a time. */
 enum { RUN = 16 };
 
 static inline double *expect_input_gradient(const double *dz, const double *w, Shape s) {
@@ -288,7 +287,7 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
   return dx;
 }
 
-/* Returns a new array of z + b for every row, activated if `activates`. */
+/* Returns a new array with b added to each row of z, and ReLU applied if `activates`. */
 static inline double *add_bias(const double *z, const double *b, Shape s, bool activates) {
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
@@ -301,7 +300,7 @@ static inline double *add_bias(const double *z, const double *b, Shape s, bool a
 typedef struct {
   BatchView view;
   StepState state;
-  uint8_t *pixels; /* the host's copy of d_pixels; the others likewise */
+  uint8_t *pixels; /* these three are the host's copies of the arrays in view */
   uint16_t *labels;
   uint32_t *order;
   uint32_t dataset_rows;
@@ -310,18 +309,18 @@ typedef struct {
 
 enum { OFFSET = 3, UPDATES = 5, FIRST_ROW = 4 };
 
-static const float learning_rate = 0.001f; /* of every batch */
+static const float learning_rate = 0.001f; /* in the state of every batch */
 
-/* Returns the dataset row of the batch's row r. */
+/* Returns the index of the batch's row r in the dataset. */
 static inline uint32_t batch_row(const Batch *b, int r) {
   uint32_t p = b->state.position + OFFSET + (uint32_t)r;
   if (p >= b->state.end) p = b->state.end - 1;
   return b->view.d_order ? b->order[p] : FIRST_ROW + p;
 }
 
-/* Returns a batch. left: rows from the step's first one to the end of the range; if it is not above
-   0, the range is over. The order is shuffled or ascending. Pixels fill the stride, so that bytes
-   after a row's inputs are not 0. */
+/* Returns a batch. `left` is the number of rows from the step's first row to the end of the range.
+   If it is 0 or less, the range is over. The order is shuffled or ascending. Random pixels fill the
+   whole stride, so that the bytes after a row's inputs are not 0. */
 static inline Batch make_batch(int rows, int in, int classes, int left, bool shuffled,
                                uint64_t seed) {
   const uint32_t end = (uint32_t)rows + 50;
@@ -349,7 +348,7 @@ static inline Batch make_batch(int rows, int in, int classes, int left, bool shu
   return b;
 }
 
-/* Returns the batch's view in a step whose state has the rule. */
+/* Returns the batch's view, but with an optimizer rule in the step's state. */
 static inline BatchView with_rule(const Batch *b, OptimizerRule rule) {
   StepState state = b->state;
   BatchView view = b->view;
@@ -363,8 +362,8 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* Returns a batch of ten classes. A third of its rows are beyond the end. It is shuffled for every
-   other seed of for_all_shapes(). */
+/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. Every second call
+   of for_all_shapes() gets a shuffled batch. */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
@@ -388,8 +387,8 @@ static inline size_t plane_bytes(Planes p) {
   return (size_t)p.terms * p.plane * sizeof *p.d;
 }
 
-/* Returns poisoned planes, so that a value that is read before it is written is NaN. Values may be
-   up to `largest`. */
+/* Returns poisoned planes, so that a value that is read before it is written is NaN. `largest` is
+   the largest absolute value that the planes will hold. */
 static inline Planes make_planes(int terms, int rows, int columns, double largest) {
   const float scale = (float)exp2(12 - ilogb(largest));
   const uint32_t overflowed = 0;
@@ -405,17 +404,17 @@ static inline Planes make_planes(int terms, int rows, int columns, double larges
 
 /* ---- a layer -------------------------------------------------------------------------------- */
 
-/* A layer forwards. */
+/* The data of a forward pass of a layer. */
 typedef struct {
   Batch batch;
   LayerInput input; /* the batch's pixels, or x.d */
-  Values x, w, b;   /* x also holds the pixels' values */
+  Values x, w, b;   /* if the input is pixels, x holds their scaled values */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
-  int roundings;    /* of a value with its bias, in addition to the sum's */
+  int roundings;    /* roundings of an output value, in addition to the sum's */
 } Forward;
 
-/* A third of the rows of pixels is beyond the end. The reference reads pixels before x is
-   rounded. */
+/* A third of the rows of pixels lie beyond the range's end. The reference uses the scaled pixels
+   before they are rounded to float32. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
@@ -433,8 +432,8 @@ static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   return f;
 }
 
-/* A layer's trained values and their momenta. Values are at least 1, more than an update changes in
-   any shape. */
+/* A layer's parameters and their momenta. All values are at least 1, which is more than an update
+   of any shape changes them by. */
 typedef struct {
   Values w, b, vw, vb;
 } Parameters;
@@ -448,8 +447,8 @@ static inline Parameters random_parameters(Shape s, uint64_t seed) {
 enum { RULES = 3 };
 static const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
 
-/* Checks that w and v, of `count` values, on the device became the reference's after an update by
-   gradient g. */
+/* Checks that w and v on the device hold what the reference makes of them in an update by gradient
+   g. Each has `count` values. */
 static inline void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
                                   size_t count, UpdateRule rule, double limit) {
   double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
@@ -459,11 +458,11 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
   assert_near(what, s, w.d, new_w, count, limit);
 }
 
-/* A layer to be updated, and the input and gradient for it. */
+/* A layer to be updated, with the input and the output gradient of the update. */
 typedef struct {
   Shape shape;
   bool pixels;     /* its input is the batch's pixels */
-  Values x, dz;    /* x also holds the pixels' values; dz is 0 in rows beyond the step */
+  Values x, dz;    /* x: as in Forward; dz is 0 in rows beyond the step */
   double *dw, *db; /* the reference's gradient */
   Parameters p;
 } Layer;
@@ -476,8 +475,8 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
   for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
   l.dz = both_sides(dz, z_count(s));
-  double *transposed = host_doubles(z_count(s)); /* dW = dZ^T X is computed like an input's
-                                                    gradient, from dZ^T */
+  double *transposed = host_doubles(z_count(s)); /* dZ^T: the function for an input's
+                                                    gradient computes dW = dZ^T X */
   for (int r = 0; r < s.rows; r++)
     for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
   l.dw = expect_input_gradient(transposed, l.x.host, (Shape){s.out, s.in, s.rows});
@@ -487,7 +486,7 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks that W and b became what the rule makes of the gradient, in kernels of `terms` terms. */
+/* Checks W and b after an update. `split` is the error of the kernel's split into terms. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
                                         double split) {
   const Shape s = l->shape;
@@ -506,7 +505,7 @@ static inline void assert_layer_untouched(const Layer *l) {
   assert_untouched(l->p.vb, out);
 }
 
-/* Checks that the gradient's arrays are the reference's. */
+/* Checks the arrays of a stored gradient against the reference. */
 static inline void assert_layer_gradient(const char *what, const Layer *l,
                                          const LayerUpdate *stored, double limit) {
   const Shape s = l->shape;
@@ -514,8 +513,8 @@ static inline void assert_layer_gradient(const char *what, const Layer *l,
   assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
 }
 
-/* Returns the launcher's argument to update the layer. The next one stores its gradient in new
-   arrays, and has NULL for the arrays to update. */
+/* Returns the argument with which a launcher updates the layer. The next function returns an
+   argument with which the launcher only stores the gradient, in new arrays. */
 static inline LayerUpdate update_of(const Layer *l) {
   return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
                        .d_dz = l->dz.d,
@@ -537,10 +536,11 @@ static inline LayerUpdate gradient_of(const Layer *l) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Shapes that are listed one by one. TEST_QUICK has only the first QUICK_SHAPES. Multiples of 4 are
-   read four at a time. Tiles of 64 x 64 are used if there are at least 64 of them: shapes are on
-   both sides of that, in forward (rows, out) and in backward (rows, in), with ragged edges. Some
-   use medium tiles of either shape, where 4 divides all sizes. RANDOM_SHAPES more are drawn. */
+/* Shapes chosen by hand; TEST_QUICK has only the first QUICK_SHAPES. RANDOM_SHAPES more are drawn.
+   Kernels read sizes that are multiples of 4 four at a time. They use tiles of 64 x 64 if there are
+   at least 64 of them. Shapes on both sides of that limit are here, forward (rows, out) and
+   backward (rows, in), with partial tiles at the edges. Some shapes, all multiples of 4, use medium
+   tiles. */
 enum { QUICK_SHAPES = 9, RANDOM_SHAPES = 24 };
 static const Shape listed[] = {
     {1, 1, 1},        {1, 63, 65},    {7, 63, 65},    {65, 50, 10},     {61, 20, 36},
@@ -551,14 +551,14 @@ static const Shape listed[] = {
     {1000, 784, 300}, {1000, 1, 1},   {1000, 63, 65},
 };
 
-/* Returns a random number in low .. high. */
+/* Returns a random number from low to high, both included. */
 static inline int pick(uint64_t counter, int word, int low, int high) {
   const RandomWords w = random_words(2024, 0, counter);
   return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
 }
 
-/* Calls check_shape, then finish(), for each shape. *seed belongs to the first shape, and grows by
-   1000 for each. */
+/* Calls check_shape, then finish(), for each shape. The first shape gets *seed, which grows by 1000
+   after each shape. */
 static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape,
                               uint64_t *seed) {
   for (size_t i = 0; i < count; i++, *seed += 1000) {
@@ -567,7 +567,7 @@ static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *che
   }
 }
 
-/* Does the same for every shape, or for those of TEST_QUICK. */
+/* Like for_shapes, for all shapes above or, with TEST_QUICK, for the first QUICK_SHAPES. */
 static inline void for_all_shapes(CheckShape *check_shape) {
   uint64_t seed = 0;
   for_shapes(listed, quick() ? QUICK_SHAPES : LENGTH(listed), check_shape, &seed);
@@ -576,8 +576,8 @@ static inline void for_all_shapes(CheckShape *check_shape) {
                &seed);
 }
 
-/* Calls `check`, then finish(), for short and long batches and as many layers, all different, as a
-   launch may update. */
+/* Calls `check`, then finish(), for short and long batches, with MAX_UPDATES layers. That is the
+   most that one launch may update. All layers are different. */
 static inline void for_many_layers(void (*check)(const Batch *batch, const Layer *layers)) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # words and variables of scenario.sh, and for scenarios
-# kit.sh FOLDER, for scenarios of the exercise: makes the student kit in build/FOLDER. What is built there stays for the next
-# time, except what is a student's. Without the compilers the scenario is skipped.
+# kit.sh FOLDER makes the student kit in build/FOLDER, for scenarios of the exercise. Files built there are kept for the next
+# run, except those built from a student's kernels. If a compiler is missing, the scenario is skipped.
 graded=$TOP/build/$1
 kit=$graded/student-kit
 handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu
@@ -11,7 +11,7 @@ if ! command -v "${CXX:-g++}" >/dev/null || [ -z "$(command -v clang++ clang++-{
   exit 0
 fi
 
-# makes ARGUMENT...: what make said in the kit is in out, how it ended in $status.
+# makes ARGUMENT... runs make in the kit. Its output goes to the file out, its exit code to $status.
 makes() {
   status=0
   env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -s -C "$kit" -j2 CFLAGS=-O2 ON=emulator "$@" >out 2>&1 || status=$?

@@ -36,14 +36,14 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* The settings that make a training step differ from the plain network's. */
+/* What label smoothing and dropout need to know of a training step. */
 typedef struct {
   const Training *training; /* label_smoothing and dropout are used */
-  uint64_t key;             /* of dropout */
+  uint64_t key;             /* random key of dropout */
   uint32_t first;           /* position of the first row */
 } Step;
 
-/* Drops values (rows, size) of hidden layer l's output, or of its gradient. l counts from 1. */
+/* Applies dropout to hidden layer l's output or its gradient, (rows, size). l counts from 1. */
 static void drop(const Step *step, int l, int rows, int size, double *values) {
   const float share = training_dropout(step->training, l - 1);
   for (int r = 0; share > 0 && r < rows; r++)
@@ -55,7 +55,7 @@ static void drop(const Step *step, int l, int rows, int size, double *values) {
     }
 }
 
-/* Computes y[l + 1] (rows, size[l + 1]), the output of each layer l, from y[0], its input. */
+/* Computes all layers' outputs. y[0] is the input. Layer l writes y[l + 1] (rows, size[l + 1]). */
 static void forward(const Network *n, const Step *step, const double *parameters, int rows,
                     double *const *y) {
   for (int l = 0; l < n->layers; l++) {
@@ -68,7 +68,7 @@ static void forward(const Network *n, const Step *step, const double *parameters
   }
 }
 
-/* Adds the loss against the smoothed target, and the number of correct rows. */
+/* Adds the loss, whose target is the smoothed label, and the number of correct rows to *sums. */
 static void add_loss(const Step *step, const double *logits, const uint16_t *labels, int rows,
                      int classes, EngineSums *sums) {
   double *loss = reference_zeros((size_t)rows, sizeof *loss);
@@ -138,7 +138,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
   gradient_of(network, &plain, parameters, x, labels, rows, gradient, sums);
 }
 
-/* Changes every layer's parameters by `gradient`. This is update number `update` of the run. */
+/* Updates every layer's parameters by `gradient`. `update` is the update's number in the run. */
 static void update_network(const Network *n, const Training *training, double rate, uint64_t update,
                            double *parameters, double *state, const double *gradient) {
   double *v = training_moments(training) > 1 ? state + n->floats : state;
@@ -151,8 +151,8 @@ static void update_network(const Network *n, const Training *training, double ra
     }
 }
 
-/* Runs a step on the rows at positions [first, first + rows). It is update number `update` of the
-   run. */
+/* Runs a training step on the rows at positions [first, first + rows). `update` is the
+   update's number in the run. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
                        const uint8_t *pixels, size_t stride, const uint16_t *labels,
                        const TrainRange *range, uint64_t first, int rows, uint64_t update,

@@ -1,5 +1,5 @@
-/* The training of a network as float64 loops, made of the operations of exercise/reference.h. Their
-   rules hold here, too. The last functions fill arrays and compare them. */
+/* The training of a network as float64 loops, made of the operations of exercise/reference.h. The
+   rules in that file hold here, too. The last functions fill arrays and compare them. */
 #pragma once
 
 #include "exercise/reference.h"
@@ -7,25 +7,25 @@
 /* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
-/* Runs update number `update`, from 1. m: momentum or first moment; v: second moment. */
+/* Runs update number `update`, from 1. m is the momentum or first moment, v the second moment. */
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update);
 
-/* Computes the loss and, unless NULL, its gradient. x (rows, size[0]) is already scaled. parameters
-   and gradient are flat arrays of network->floats in the layout of network.h. The gradient is of
-   the MEAN loss over the rows; it is overwritten, with padding 0. Adds loss, correct and rows to
-   *sums. */
+/* Computes the loss and, unless `gradient` is NULL, the gradient of the MEAN loss over the rows.
+   x (rows, size[0]) holds scaled pixels. `parameters` and `gradient` have network->floats values in
+   the layout of network.h. All of `gradient` is overwritten; its padding becomes 0. Adds the loss,
+   the number of correct rows and the number of rows to *sums. */
 void reference_gradient(const Network *network, const double *parameters, const double *x,
                         const uint16_t *labels, int rows, double *gradient, EngineSums *sums);
 
-/* Trains in place on a range of steps (engine.h) over a dataset whose rows lie at pixels + row *
-   stride. parameters has network.floats values, state (training_states, network.floats). Adds to
-   *sums. */
+/* Trains `parameters` and `state` in place on a range of steps (engine.h). Row r of the dataset is
+   at pixels + r * stride. `parameters` has network.floats values; `state` is (training_states,
+   network.floats). Adds the results to *sums. */
 void reference_train(const EngineConfig *config, double *parameters, double *state,
                      const uint8_t *pixels, size_t stride, const uint16_t *labels,
                      const TrainRange *range, EngineSums *sums);
 
-/* Runs the forward pass over dataset rows [first_row, first_row + rows). Adds to *sums. */
+/* Evaluates dataset rows [first_row, first_row + rows). Adds the results to *sums. */
 void reference_evaluate(const EngineConfig *config, const double *parameters, const uint8_t *pixels,
                         size_t stride, const uint16_t *labels, uint64_t first_row, uint64_t rows,
                         EngineSums *sums);

@@ -1,5 +1,5 @@
-/* Grey pictures with drawn digits, for the tests of image.c and photograph.c. The picture's file is
-   in the working folder, see folder.h. For tests only. */
+/* Draws grey pictures with digits, for the tests of image.c and photograph.c. The picture's file is
+   in the working folder of folder.h. */
 #pragma once
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION
@@ -14,7 +14,7 @@ enum { SIDE = DIGITS_SIDE, PIXELS = DIGITS_PIXELS };
 
 static const char picture[] = "x.img";
 
-/* (height, width) levels of grey. */
+/* A picture: (height, width) levels of grey. */
 typedef struct {
   int width, height;
   uint8_t *level;
@@ -45,7 +45,7 @@ static inline void put_chunk(FILE *file, const char *name, const void *data, siz
   put_number(file, crc32(crc32(0, (const Bytef *)name, 4), data, (uInt)length));
 }
 
-/* Writes a PNG from its parts: the 13 bytes of its header, and its packed data. */
+/* Writes a PNG file. `head` is its 13-byte header; `data` is its compressed data. */
 static inline void write_png_parts(const void *head, const void *data, size_t length) {
   FILE *file = folder_create(picture);
   fwrite("\x89PNG\r\n\x1a\n", 1, 8, file);
@@ -55,8 +55,8 @@ static inline void write_png_parts(const void *head, const void *data, size_t le
   close_file(file);
 }
 
-/* Reads the one digit in the picture as a row of MNIST: (side, side) pixels. Returns false with
- *why set if the picture cannot be read or shows none or several. */
+/* Reads the picture's only digit as (side, side) pixels, like a row of MNIST. Returns false and
+   sets `why` if the picture cannot be read or does not show exactly one digit. */
 static inline bool read_picture(const char *path, int side, uint8_t *pixels, Error *why) {
   Image image;
   Photograph photograph;

@@ -1,4 +1,4 @@
-/* Programs and scripts as processes. For tests only: a failure here fails the running cmocka
+/* Runs programs and scripts as processes. An error in these functions fails the running cmocka
    test. */
 #pragma once
 
@@ -9,9 +9,9 @@
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);
 
-/* The end of a process that did some work. */
+/* How a process that did some work ended. */
 typedef struct {
-  int status;     /* the value that the work returned, or process_status's */
+  int status;     /* the value that the work returned, or -N if signal N ended it */
   long kilobytes; /* the most memory that it took */
   Error error;    /* set by the work */
 } Ended;

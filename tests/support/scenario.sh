@@ -1,50 +1,50 @@
 #!/usr/bin/env bash
-# scenario.sh FILE: runs a scenario, a shell script that only looks at commands, files and exit
-# codes. Prints TAP.
+# scenario.sh FILE runs a scenario and prints TAP. A scenario is a shell script that tests programs
+# from outside: it runs commands and checks their output, files and exit codes.
 #
-# A scenario runs in an empty folder with train.csv (300 rows of two pixels) and test.csv (50). Each
-# case begins with `case_ 'what is true'` and ends where the next one begins. The first case that
-# fails ends the scenario and says why. These words are for it:
+# A scenario runs in a new folder with train.csv (300 rows of two pixels) and test.csv (50 rows). A
+# case begins with `case_ 'what is true'` and ends where the next case begins. The first case that
+# fails prints the reason and ends the scenario. A scenario uses these functions:
 #
 #   run ARGUMENT...            runs mlp-train. Sets $status and the files out, or $STDOUT, and err
-#   ok ARGUMENT...             run, which succeeds without a complaint
-#   prints COUNT REGEX ARG...  ok, and COUNT lines of its output match
-#   fails STATUS TEXT ARG...   run, which ends with STATUS. It complains in one printable line with TEXT
-#                              in it; wrong usage, STATUS 2, also says where to look for help
-#   refuses STATUS TEXT ARG... fails, and prints nothing before
-#   refusals STATUS ARG...     refuses, for each line TEXT|ARGUMENTS of standard input; those ARGUMENTS
-#                              follow the others
-#   start ARGUMENT...          run in the background, as $pid
-#   until_ COMMAND...          waits until the command succeeds; fails if the run ends before
-#   printing COUNT REGEX       waits until COUNT lines of the output match
-#   finish                     waits for its end
-#   interrupt SIGNAL TEXT      ends it soon by the signal; it says TEXT in one line
-#   said TEXT                  the last run said TEXT on standard error
-#   printed COUNT REGEX        COUNT lines of the last run's output match
-#   same FILE FILE             both are the same, byte for byte
-#   absent FILE...             none of them exists
-#   digits TRAIN TEST          writes digits_train.csv and digits_test.csv with so many rows
+#   ok ARGUMENT...             like run; the run must succeed and print nothing on standard error
+#   prints COUNT REGEX ARG...  like ok; COUNT lines of the output must match
+#   fails STATUS TEXT ARG...   like run; the run must exit with STATUS and print one line with TEXT on
+#                              standard error. With STATUS 2 a line with "Try ... --help" must follow
+#   refuses STATUS TEXT ARG... like fails; the run must print nothing on standard output
+#   refusals STATUS ARG...     calls refuses for each line TEXT|ARGUMENTS of standard input; the line's
+#                              ARGUMENTS follow ARG...
+#   start ARGUMENT...          like run, but in the background. Sets $pid
+#   until_ COMMAND...          waits until the command succeeds; fails if the background run ends first
+#   printing COUNT REGEX       waits until COUNT lines of the background run's output match
+#   finish                     waits for the end of the background run
+#   interrupt SIGNAL TEXT      sends it the signal; it must end soon and print a line with TEXT
+#   said TEXT                  checks that the last run printed TEXT on standard error
+#   printed COUNT REGEX        checks that COUNT lines of the last run's output match
+#   same FILE FILE             checks that both files have the same bytes
+#   absent FILE...             checks that none of the files exists
+#   digits TRAIN TEST          writes TRAIN rows to digits_train.csv and TEST rows to digits_test.csv
 #   value KEY FILE             prints each value of KEY in a checkpoint or log, one per line
 #   network FILE               prints the tensors and accuracies of a checkpoint
-#   same_network FILE FILE     both have the same tensors and accuracies, bit for bit
-#   is_png FILE...             all of them are PNG files
-#   with_header TEXT           prints a checkpoint with this header and the data of standard input
-#   edit SED FROM TO           copies a checkpoint whose header, one line of JSON, sed has edited
+#   same_network FILE FILE     checks that both checkpoints have the same tensors and accuracies
+#   is_png FILE...             checks that all of the files are PNG files
+#   with_header TEXT           prints a checkpoint with header TEXT and the data of standard input
+#   edit SED FROM TO           copies a checkpoint; sed edits the header, which is one line of JSON
 #   with_ranks                 true if RANKS=N (see below) works here; otherwise skips the case
-#   process_of RANK            prints the process of this rank of the background run
+#   process_of RANK            prints the process id of a rank of the background run
 #   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
 #                              has CUDA; sets $gpus, at most 4; otherwise skips the case
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
-#   holds FOLDER NAME...       the folder has these entries, in order, and no others
-#   rows COUNT [BAD]           prints CSV rows of two pixels, line BAD with a label that is too large
-#   skip_ REASON               the case cannot run here. The commands up to the next case_ must not
-#                              run, so use it as `if ...; then skip_ 'no GPU'; else ...; fi`
-#   die TEXT                   the case fails
+#   holds FOLDER NAME...       checks that the folder has these entries, in order, and no others
+#   rows COUNT [BAD]           prints CSV rows of two pixels; the label in line BAD is too large
+#   skip_ REASON               skips the case. The commands up to the next case_ must not run, so use
+#                              `if ...; then skip_ 'no GPU'; else ...; fi`
+#   die TEXT                   makes the case fail; TEXT is the reason
 #
-# $T holds the options of a run on those files that takes a millisecond. $TOP is the top folder of
-# the checkout and $PROGRAMS the folder of the programs. $MLP is the program that the words run; a
-# scenario may change it. RANKS=N before `run`, or before a word that calls it, makes mpirun start N
-# processes of the program.
+# $T holds the options of a run that trains on train.csv and test.csv in a millisecond. $TOP is the
+# top folder of the checkout, $PROGRAMS the folder of the programs. $MLP is the program that `run`
+# starts; a scenario may change it. RANKS=N before `run`, or before a function that calls it, makes
+# mpirun start N processes of the program.
 set -Eeuo pipefail
 export LC_ALL=C
 
@@ -83,7 +83,7 @@ prints() {
   printed "$1" "$2"
 }
 said() { grep -qF -e "$1" err || die "'$(cat err)' does not say '$1'"; }
-failed() { # STATUS TEXT: what fails and interrupt say of the last run
+failed() { # STATUS TEXT: the checks of the last run that fails and interrupt share
   [ "$status" = "$1" ] || die "exit code $status, not $1: $(cat err)"
   said "$2"
   [[ $(<err) = "${MLP##*/}: "* ]] || die "$(cat err)"
@@ -121,7 +121,7 @@ has_printed() { [ "$(grep -cE -e "$2" out)" -ge "$1" ]; }
 printing() { until_ has_printed "$@"; }
 finish() {
   status=0
-  wait "$pid" 2>/dev/null || status=$? # where bash would say that it was killed
+  wait "$pid" 2>/dev/null || status=$? # bash would print that it was killed
 }
 interrupt() {
   local since=$SECONDS
@@ -159,7 +159,7 @@ with_header() {
 edit() {
   local text
   text=$(header "$2" | sed "$1")
-  printf -v text '%-*s' $(((${#text} + 7) / 8 * 8)) "$text" # tensors begin at a multiple of 8
+  printf -v text '%-*s' $(((${#text} + 7) / 8 * 8)) "$text" # tensors must begin at a multiple of 8 bytes
   with_header "$text" < <(tail -c +$((9 + $(header_size "$2"))) "$2") >"$3"
 }
 is_png() {
@@ -216,14 +216,14 @@ rows() {
 
 folder=$(mktemp -d)
 touch "$folder/stand_in" && chmod +x "$folder/stand_in"
-[ -x "$folder/stand_in" ] || { # where nothing may run in /tmp
+[ -x "$folder/stand_in" ] || { # if programs may not run in /tmp
   rm -r "$folder"
   folder=$(mktemp -d -p "$TOP/build")
 }
 rm -f "$folder/stand_in"
 ended() {
   local code=$?
-  for signal in TERM KILL; do # mpirun ends its ranks only if it has the time
+  for signal in TERM KILL; do # TERM first: mpirun needs time to end its ranks
     [ -z "$(jobs -pr)" ] || { jobs -pr | xargs kill -$signal && sleep 1; }
   done 2>/dev/null || true
   if [ -n "$case_now" ] && [ $code = 0 ]; then echo "ok $number - $case_now"; fi

@@ -12,7 +12,7 @@ DrawnLaunch drawn_launch;
 
 namespace emulated {
 
-static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a page or two of it are used */
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* lanes use only a page or two of it */
 static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
@@ -22,14 +22,14 @@ struct Barrier {
   std::vector<Lane *> waiting;
 };
 
-/* A place for a packet. */
+/* A place for a packet in the mail. */
 struct Slot {
-  uint32_t version; /* number of packets that have arrived */
-  uint64_t due[2];  /* when the last packet on its way to each half arrives */
+  uint32_t version; /* number of packets that have arrived here */
+  uint64_t due[2];  /* for each half: when the last packet sent to it arrives */
   std::vector<Lane *> waiting;
 };
 
-/* The value that a lane saw when it last looked into a slot. */
+/* What a lane found when it last read a slot. */
 struct Look {
   Slot *slot;
   uint32_t version;
@@ -38,11 +38,11 @@ struct Look {
 
 /* The state of a lane, in addition to its fiber. */
 struct Reader {
-  int barrier;               /* the barrier at which it waits */
-  Slot *slot;                /* the slot for whose packet it waits */
-  uint32_t rounds[BARRIERS]; /* 1 + the round in which it last arrived at each barrier */
+  int barrier;               /* the barrier that the lane waits at */
+  Slot *slot;                /* the slot that the lane waits for */
+  uint32_t rounds[BARRIERS]; /* for each barrier: 1 + the round in which it last arrived */
   Look looks[LOOKS];
-  unsigned next_look; /* the next one to forget */
+  unsigned next_look; /* the next of `looks` to overwrite */
 };
 
 struct alignas(128) Line {
@@ -52,39 +52,39 @@ struct alignas(128) Line {
 struct Late {
   uint64_t due, order;
   size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
-  int half;           /* 1 if these 8 bytes are the packet's second half, otherwise 0 */
+  int half;           /* 1 if these 8 bytes are a packet's second half, otherwise 0 */
   unsigned char packet[16];
-  bool operator<(const Late &other) const { /* the earliest one is the queue's top */
+  bool operator<(const Late &other) const { /* puts the earliest one on top of the queue */
     return due != other.due ? due > other.due : order > other.order;
   }
 };
 
-/* How a launch is scheduled. Time counts runs of a warp; a run ends when the warp waits or has run
-   for long. A step of training takes thousands of them. A slow warp waits until no other can go on
-   and no mail is on its way. */
+/* How a launch is scheduled. The unit of time is a run of one warp, which ends when the warp waits
+   or has run for long. A training step takes thousands of runs. A slow warp runs only if no other
+   warp can run and no mail is on its way. */
 struct Schedule {
   enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: in all blocks */
-  uint32_t one_in;                                          /* one in so many is slow */
-  int period;                                               /* log2 of how long it stays slow */
-  uint32_t delay, rarely; /* a packet is up to `delay` late; one in `rarely`, 64 times that */
+  uint32_t one_in;                                          /* one in `one_in` is slow */
+  int period;                                               /* log2 of the time it stays slow */
+  uint32_t delay, rarely; /* packets are up to `delay` late; one in `rarely`, up to 64 times that */
 };
 
-/* A launch. Warps are numbered through all blocks. */
+/* A launch. Numbers of warps count through all blocks. */
 struct Drawn {
   Schedule schedule;
-  size_t warps_of_block, victim; /* victim: 1 + the one slow reader */
+  size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER, or 0 */
   std::vector<Block> blocks;
   std::vector<Line> shared; /* shared memory of each block */
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
   std::vector<Barrier> barriers; /* BARRIERS per block */
-  std::vector<bool> queued;      /* warps */
+  std::vector<bool> queued;      /* for each warp */
   std::vector<Slot> slots;
-  std::vector<Lane *> copied;    /* wait for a copy */
+  std::vector<Lane *> copied;    /* lanes that wait for a copy */
   std::vector<size_t> queues[2]; /* warps that can run; slow warps */
   std::priority_queue<Late> late;
-  uint64_t time, drawn; /* drawn: random numbers so far */
-  uint64_t moves;       /* packets that arrived, and rounds of barriers */
+  uint64_t time, drawn; /* drawn: number of random numbers so far */
+  uint64_t moves;       /* number of packets that arrived and of barrier rounds that ended */
 };
 
 static Drawn *launch;
@@ -130,7 +130,7 @@ static uint64_t draw_delay() {
 static bool is_slow(size_t warp, bool by_mail) {
   const Schedule &s = launch->schedule;
   const uint64_t when = launch->time >> s.period, of_block = launch->warps_of_block;
-  if (s.slow == Schedule::ONE_READER) { /* a warp that got mail, until it has run */
+  if (s.slow == Schedule::ONE_READER) { /* only a warp that just got mail, until it has run */
     if (!by_mail || launch->victim || draw(s.one_in) != 0) return false;
     launch->victim = warp + 1;
     return true;
@@ -148,7 +148,7 @@ static void add_line(const std::string &line) {
   failed = true;
 }
 
-/* Ends the launch from a fiber. */
+/* Makes the launch fail. A fiber calls this. */
 [[noreturn]] static void fail_here(const std::string &what) {
   add_line(me() + ": " + what);
   stop();
@@ -168,7 +168,7 @@ static std::string wait_of(const Lane &l) {
   return printed("wait for mail, the first for packet %zu, which has stamp %u", slot, stamp);
 }
 
-/* Returns the lane that holds up its warp, or else the first lane. */
+/* Returns the warp's first lane that waits for mail or at a barrier, or else lane 0. */
 static const Lane &first_waiting(size_t warp) {
   const Lane *first = &launch->lanes[warp * WARP];
   for (const Lane *l = first; l < first + WARP; l++)
@@ -176,7 +176,7 @@ static const Lane &first_waiting(size_t warp) {
   return *first;
 }
 
-/* Adds a line for each run of a block's warps that wait in `state`, up to MOST_LINES lines. */
+/* Adds up to MOST_LINES lines: one per group of adjacent warps of a block that wait in `state`. */
 static void report_waiting(State state) {
   enum { MOST_LINES = 16 };
   int lines = 0;
@@ -242,7 +242,7 @@ static void deliver_due(uint64_t time) {
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* Runs a warp's lanes until none can go on, or until they have run for long. */
+/* Runs a warp's lanes until all of them wait or have ended, or until they have run for long. */
 static void run(size_t warp) {
   Lane *first = &launch->lanes[warp * WARP];
   launch->queued[warp] = false;
@@ -253,7 +253,7 @@ static void run(size_t warp) {
     enqueue(warp);
 }
 
-/* Draws *warp from the queue. Returns false if the queue is empty. */
+/* Takes a random warp from the queue. Returns false if the queue is empty. */
 static bool draw_warp(std::vector<size_t> &queue, size_t *warp) {
   if (queue.empty()) return false;
   size_t &chosen = queue[draw((uint32_t)queue.size())];
@@ -297,7 +297,7 @@ static void run_all() {
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* last word of the stack, which is 0 until it is used */
+    uint64_t last; /* the end of the stack, which is 0 until the lane gets there */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");
@@ -367,7 +367,7 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-/* Changes the stamp or phase of a packet, or of half a packet, to another step's. */
+/* Gives a packet, or half a packet, the stamp or phase of another step. */
 static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
   if (index < drawn_launch.stamps) {
     packet[12] = (unsigned char)(packet[12] + by);
@@ -388,7 +388,7 @@ void emulator_store_mail(void *to, const void *packet, size_t bytes) {
   launch->late.push(mail);
 }
 
-/* A lane that sees the same packet for the third time waits until another one comes. */
+/* A lane that reads the same packet for the third time waits until the next packet comes. */
 void emulator_load_mail(const void *at, void *packet) {
   const size_t index = slot_at(at);
   Reader &me = reader(*lane);

@@ -1,8 +1,8 @@
-/* Launches on the emulator whose blocks wait for each other, as in level epoch. All blocks run at
-   once, and a seed decides what runs next. It lets one reader of mail at a time, some warps, some
-   blocks, or the same warps of all blocks come last. Packets of mail arrive late and in any order,
-   except packets for the same place. There are no caches and there is no time, so a missing fence
-   is not noticed. */
+/* Runs launches on the emulator whose blocks wait for each other, as in level epoch. All blocks run
+   at once. A seed decides which warp runs next, and which warps are slow: one reader of mail at a
+   time, some warps, some blocks, or the same warps of all blocks. Packets of mail arrive late. They
+   arrive in any order, except packets for the same place. The emulator has no caches and no clock,
+   so it does not notice a missing fence. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,36 +13,36 @@
 extern "C" {
 #endif
 
-/* Decides if launches from now on follow a seed, or run one block after another. */
+/* If `draw`, later launches follow a seed. Otherwise they run one block after another. */
 void schedules_draw(bool draw);
 
-/* Instructions for the next launches. If all but `mail` are zero, the kernel runs as it is. */
+/* Instructions for the next launches. Fields of faults that are 0 plant no fault in the kernel. */
 typedef struct {
-  uint32_t seed; /* of the schedule */
-  void *mail;    /* packets of 16 bytes */
+  uint32_t seed; /* seed of the schedule */
+  void *mail;    /* the launch's mail, in packets of 16 bytes */
   size_t mail_bytes;
-  size_t stamps; /* this many packets have a stamp in their last 4 bytes; the others have a phase in
-                    each half, in the sign of the first number or the last bit of the second */
-  /* Faults, which tests must find: */
-  int barrier_left_out;     /* 1 to 15: no thread arrives or waits at this barrier */
-  size_t buffer_at, buffer; /* two buffers of `buffer` packets lie side by side from packet
-                               buffer_at; mail for the second goes to the first */
-  uint64_t stamp_too_low;   /* the packet with this number, from 1, is sent with the contents of the
-                               step before */
-  uint32_t read_too_early;  /* one look in this many takes the previous step's packet for the
-                               packet of this step */
+  size_t stamps; /* the first `stamps` packets have a stamp in their last 4 bytes; each half of the
+                    others has a phase: the first number's sign or the second number's last bit */
+  /* Faults that tests must find: */
+  int barrier_left_out;     /* 1 to 15: this barrier is left out: no thread arrives or waits */
+  size_t buffer_at, buffer; /* from packet buffer_at lie two buffers of `buffer` packets each;
+                               mail for the second goes to the first */
+  uint64_t stamp_too_low;   /* number, from 1, of a packet that is sent with the previous step's
+                               stamp or phase */
+  uint32_t read_too_early;  /* one read in this many takes the previous step's packet for this
+                               step's packet */
 } DrawnLaunch;
 
 extern DrawnLaunch drawn_launch;
 
-/* A thread waits until a thread of any block says that a copy of the copy engine has ended. */
+/* schedules_await_copy makes a thread wait until some thread calls schedules_copied. */
 void schedules_await_copy(void);
 void schedules_copied(void);
 
 uint64_t schedules_packets(void); /* packets of mail sent so far */
 
-/* Returns lines that say what went wrong in the last launch, which then returned
-   cudaErrorLaunchFailure, or "". For a deadlock they say which threads wait for what. */
+/* Returns "" if the last launch succeeded. If it returned cudaErrorLaunchFailure, returns lines
+   that say why. After a deadlock they say which threads wait for what. */
 const char *schedules_report(void);
 
 #ifdef __cplusplus

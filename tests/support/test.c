@@ -8,7 +8,7 @@ static size_t count;
 static CMFixtureFunction open_tests, close_tests;
 
 static void *kept[MOST_KEPT];
-static size_t kept_count, kept_by_fixture; /* those of the program's fixtures, which come first */
+static size_t kept_count, kept_by_fixture; /* the first kept_by_fixture belong to the fixtures */
 
 void *keep(void *memory) {
   assert_non_null(memory);
@@ -24,7 +24,7 @@ void free_kept(void) {
   while (kept_count > kept_by_fixture) free(kept[--kept_count]);
 }
 
-static Content written; /* to the file that text_open opened */
+static Content written; /* what was written to the file of text_open */
 
 FILE *text_open(void) {
   FILE *file = open_memstream((char **)&written.bytes, &written.size);

@@ -1,9 +1,9 @@
-/* Test programs. A test registers itself, so that a program has no list of its tests:
+/* Functions for test programs. A test registers itself, so a program has no list of its tests:
 
      TEST(empty_lines_are_skipped) { ... assert_int_equal(rows, 3); }
 
-   The tests of a program run in the order of the file. A program may have its own main, which ends
-   in `return tests_run();`. */
+   The tests of a program run in the order of the file. A program may have its own main(), which
+   ends with `return tests_run();`. */
 #pragma once
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "base/sizes.h"
 
-/* A table of values: foreach(side, VALUES(int, 1, 28, 64)) draw(*side); */
+/* A table of values, as in `foreach(side, VALUES(int, 1, 28, 64)) draw(*side);` */
 #define VALUES(type, ...) ((type const[]){__VA_ARGS__})
 #define TEXTS(...) VALUES(const char *, __VA_ARGS__)
 
@@ -39,7 +39,7 @@ typedef struct {
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* A test between two fixtures of its own. Either may be NULL. */
+/* Defines a test with its own fixtures, which run before and after it. Either may be NULL. */
 #define TEST_WITH(name, setup, teardown)                                                           \
   static void name(void **state);                                                                  \
   __attribute__((constructor)) static void register_##name(void) {                                 \
@@ -47,10 +47,10 @@ typedef struct {
   }                                                                                                \
   static void name(__attribute__((unused)) void **state)
 
-/* A fixture that does not use its argument. */
+/* The head of a fixture that does not use its argument. */
 #define FIXTURE(name) int name(__attribute__((unused)) void **state)
 
-/* The fixtures around all tests of the program. */
+/* Sets the fixtures that run before and after all tests of the program. */
 #define TESTS_WITH(setup, teardown)                                                                \
   __attribute__((constructor)) static void register_fixtures(void) {                               \
     tests_register_fixtures(setup, teardown);                                                      \
@@ -60,17 +60,16 @@ typedef struct {
 /* The error of the last call that failed. */
 __attribute__((unused)) static Error error;
 
-/* Checks that the call returns true. If not, `error` says why. */
+/* Checks that the call returns true. If it does not, the test fails with the text of `error`. */
 #define OK(call) test_done((call), #call, &error, __LINE__)
 
-/* Checks that the call returns false with an `error` that contains `said`. The text becomes
-   empty. */
+/* Checks that the call returns false and that `error` contains `said`. Then empties `error`. */
 #define FAILS(call, said) test_fails((call), #call, &error, said, __LINE__)
 
-/* Checks that the numbers differ by at most `within`. */
+/* Checks that `got` and `wanted` differ by at most `within`. */
 #define assert_close(got, wanted, within) test_close((got), (wanted), (within), __LINE__)
 
-/* Checks that the part is in the text. */
+/* Checks that `text` contains `part`. */
 #define assert_in(text, part) test_in((text), (part), __LINE__)
 
 void test_close(double got, double wanted, double within, int line);
@@ -86,19 +85,19 @@ void set_variable(const char *name, const char *value);
 
 /* ---- memory and text ------------------------------------------------------------------------ */
 
-/* Memory that a test takes by these functions is freed when the test ends. Memory that a fixture of
-   the program takes stays. */
-void *allocate(size_t count, size_t size); /* zeros */
-void *keep(void *memory);                  /* memory of malloc, to be freed; not NULL */
+/* Memory that a test gets from these functions is freed when the test ends. Memory that a fixture
+   of the whole program gets is kept. */
+void *allocate(size_t count, size_t size); /* returns memory filled with zeros */
+void *keep(void *memory);                  /* frees memory from malloc later; fails for NULL */
 
-/* Frees now what the test has taken. */
+/* Frees at once all memory that the test got from these functions. */
 void free_kept(void);
 
-/* Opens a file in memory. text_close returns its text. */
+/* text_open opens a file in memory for writing. text_close returns the text written to it. */
 FILE *text_open(void);
 char *text_close(FILE *file);
 
-/* Returns the text that a call prints to `file`. */
+/* The text that `call` prints to `file`. */
 #define PRINTED(file, call)                                                                        \
   ({                                                                                               \
     FILE *file = text_open();                                                                      \
@@ -111,17 +110,18 @@ __attribute__((format(printf, 1, 2))) char *text_printf(const char *format, ...)
 /* Closes a file and checks that all of it was written. */
 void close_file(FILE *file);
 
-/* The rest of a file. */
+/* The contents of a file, from the current position to the end. */
 typedef struct {
   uint8_t *bytes; /* followed by a 0 */
   size_t size;
 } Content;
 Content read_rest(FILE *file);
 
-/* Copies *test; its name and state must outlive the program. */
+/* Registers a copy of *test. The name and the state must stay valid. */
 void test_register(const struct CMUnitTest *test);
 void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown);
 
-/* Runs the registered tests, or those that match TEST_FILTER and not TEST_SKIP of the environment
-   (* stands for any text, ? for any character). Returns how many failed. */
+/* Runs the registered tests and returns how many failed. The environment selects tests by name:
+   TEST_FILTER is a pattern of tests to run, TEST_SKIP of tests to skip. In a pattern, * stands for
+   any text, ? for any character. */
 int tests_run(void);

@@ -1,6 +1,6 @@
-/* Tells ThreadSanitizer what it cannot see in gcc's OpenMP library. What a thread did before a
-   parallel region happens before the region, and the region happens before what follows it. `make
-   SANITIZE=thread` links every GOMP_parallel, which `#pragma omp parallel` calls, to this one. */
+/* Tells ThreadSanitizer of an order that it cannot see, because it is inside gcc's OpenMP library:
+   a parallel region begins after the code before it and ends before the code after it. `#pragma omp
+   parallel` calls GOMP_parallel; `make SANITIZE=thread` links the wrapper below in its place. */
 #include <sanitizer/tsan_interface.h>
 
 typedef struct {

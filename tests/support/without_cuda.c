@@ -1,4 +1,4 @@
-/* A build without CUDA compiles this instead of a test that needs CUDA. */
+/* A build without CUDA compiles this file in place of a test that needs CUDA. */
 #include "support/cuda.h"
 
 TEST(without_cuda) {
