@@ -1,4 +1,4 @@
-/* A function that is the same on the host and on the device. */
+/* Declares a function that the host and the device can call. */
 #pragma once
 
 #ifdef __CUDACC__

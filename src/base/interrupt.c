@@ -7,7 +7,7 @@
 static volatile sig_atomic_t caught, ends_at_once;
 static void (*_Atomic clean_up)(void);
 
-/* Makes only calls that POSIX allows in a handler (POSIX.1-2008, 2.4.3). */
+/* Calls only functions that POSIX allows in a signal handler (POSIX.1-2008, 2.4.3). */
 static void on_signal(int number) {
   if (!caught && !ends_at_once) {
     caught = number;
@@ -16,7 +16,7 @@ static void on_signal(int number) {
   void (*const clean)(void) = clean_up;
   if (clean) clean();
   signal(number, SIG_DFL);
-  raise(number); /* it arrives as soon as the handler returns */
+  raise(number); /* the signal ends the process once the handler returns */
 }
 
 void interrupt_catch(bool at_once) {

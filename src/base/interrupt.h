@@ -1,9 +1,9 @@
 /* Ends a program when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill), SIGHUP (a closed
    terminal), SIGQUIT, or SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send as a warning.
 
-   The first signal only makes interrupt_pending() true. Code that waits or works for longer than a
-   moment checks it, and unwinds as after a failure. A second signal ends the process at once. A
-   signal that was ignored when the program started (nohup) stays ignored. */
+   The first signal only makes interrupt_pending() true. Code that waits or runs for longer than a
+   moment checks interrupt_pending() and then returns as after a failure. A second signal ends the
+   process at once. A signal that was ignored when the program started (nohup) stays ignored. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 /* Installs the handlers. If `at_once`, the first signal already ends the process. */
 void interrupt_catch(bool at_once);
 
-/* Makes a signal call `clean` before it ends the process; `clean` must be safe in a handler. */
+/* Makes a signal call `clean`, which must be async-signal-safe, before it ends the process. */
 void interrupt_clean_by(void (*clean)(void));
 
-/* Returns the number of the signal that came, or 0. Any thread may call this. */
+/* Returns the number of the first signal, or 0 if there was none. Any thread may call this. */
 int interrupt_pending(void);

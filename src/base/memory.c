@@ -15,8 +15,8 @@ static uint64_t difference(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-/* Returns the number that follows `key` at the start of a line of a file, or `otherwise` if there
-   is no such line. */
+/* Finds the first line of a file that starts with `key` and a number. Returns the number, or
+   `otherwise` if there is no such line. */
 static uint64_t number(const char *folder, const char *name, const char *key, uint64_t otherwise) {
   char path[PATH_MAX], line[PATH_MAX];
   uint64_t value = otherwise;
@@ -30,8 +30,8 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
   return value;
 }
 
-/* Returns the limit of one control group or, if `free`, what is left of it. "max" is not a number,
-   so it counts as no limit. */
+/* Returns the limit of one control group or, if `free`, the unused part of the limit. Returns
+   UNKNOWN if there is no limit; the group's file then says "max". */
 typedef uint64_t GroupLimit(const char *folder, bool free);
 
 static uint64_t memory_of(const char *folder, bool free) {
@@ -41,8 +41,8 @@ static uint64_t memory_of(const char *folder, bool free) {
   return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* Returns the CPUs of one group. cpu.max has "150000 100000": microseconds of CPU time per period,
-   and the period in microseconds. */
+/* Returns the number of CPUs that a group may use. cpu.max holds two numbers, as "150000 100000":
+   the CPU time per period and the period, in microseconds. */
 static uint64_t cores_of(const char *folder, bool free) {
   (void)free;
   const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
@@ -50,9 +50,9 @@ static uint64_t cores_of(const char *folder, bool free) {
   return quota == UNKNOWN || period == 0 ? UNKNOWN : ceil_div(quota, period);
 }
 
-/* Returns the least limit of the control groups (version 2) of this process, up to the outermost.
-   In a container the path may belong to the machine outside. Then only the outermost folder has
-   files. */
+/* Returns the smallest limit of this process's control groups (version 2), from its own group to
+   the outermost. In a container, the group's path may be valid only outside; then only the
+   outermost folder has files. */
 static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];
   uint64_t least = UNKNOWN;

@@ -5,14 +5,14 @@
 
 #include "base/error.h"
 
-/* Returns the bytes that this process may take, or UINT64_MAX if nothing is known. This is the
-   least of the machine's memory (/proc/meminfo), the limits of the process's control groups
+/* Returns the bytes that this process may take, or UINT64_MAX if no limit is known. The result is
+   the smallest of the machine's memory (/proc/meminfo), the limits of the process's control groups
    (version 2) and RLIMIT_AS. If `free`, memory in use is subtracted; a group's cached file pages,
    which the kernel can drop, count as free. The folder `root` holds /proc and /sys. */
 uint64_t memory_at(const char *root, bool free);
 
-/* Returns the CPUs that the control groups of the process allow, rounded up, or INT_MAX if they
-   have no limit. */
+/* Returns the number of CPUs that the process's control groups allow, rounded up, or INT_MAX if the
+   groups set no limit. */
 int cores_at(const char *root);
 
 /* Returns the bytes that the process may still take. */
@@ -25,6 +25,6 @@ static inline uint64_t memory_limit(void) {
   return memory_at("", false);
 }
 
-/* Refuses to take more than `most` bytes for `what` (a plural): "WHAT need 26.10 GB of memory, but
-   may take only 4.00 GB". On failure sets error->too_large. */
+/* Returns true if `bytes` is at most `most`. Otherwise sets error->too_large and the message "WHAT
+   need 26.10 GB of memory, but may take only 4.00 GB"; `what` is a plural noun. */
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error);

@@ -1,5 +1,5 @@
-/* NCCL, NVIDIA's library that sums over GPUs. It is loaded when a program first needs it, so other
-   programs run without it. */
+/* Loads NCCL, NVIDIA's library that sums over GPUs. A program loads NCCL when it first needs it, so
+   programs that do not need NCCL run without it. */
 #pragma once
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 #define NCCL_FOLDER "" /* the build found no NCCL */
 #endif
 
-/* Opens libnccl.so.2 from the lib/ of NCCL_HOME, from the system, or from the folder that the build
-   found. Returns dlopen's handle, or NULL if there is no such library. */
+/* Opens libnccl.so.2 from $NCCL_HOME/lib, from the system's folders, or from the folder that the
+   build found. Returns dlopen's handle, or NULL if none of the folders has the library. */
 static inline void *nccl_open(void) {
   char path[1024];
   const char *home = getenv("NCCL_HOME");

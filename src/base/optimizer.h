@@ -27,7 +27,7 @@ typedef enum {
 typedef struct {
   Optimizer kind;
   float momentum, weight_decay;
-  float beta1, beta2, epsilon; /* of adam and adamw: 0 <= beta < 1, epsilon > 0 */
+  float beta1, beta2, epsilon; /* for adam and adamw; 0 <= beta < 1, epsilon > 0 */
 } OptimizerRule;
 
 /* Returns true if the rule keeps a second moment (v above) in addition to m or the momentum. */
@@ -38,12 +38,12 @@ HOST_DEVICE int optimizer_has_second(Optimizer kind) {
 /* The coefficients of one update. */
 typedef struct {
   float rate;
-  float step;        /* adam: the rate over 1 - beta1^t */
-  float second_root; /* adam: 1 / sqrt(1 - beta2^t) */
+  float step;        /* adam, adamw: rate / (1 - beta1^t) */
+  float second_root; /* adam, adamw: 1 / sqrt(1 - beta2^t) */
 } OptimizerStep;
 
-/* Returns the coefficients of the update that comes after `updates` others. 1 - beta^t is computed
-   as -expm1(t log(beta)), since 1 - powf(beta, t) loses digits while beta^t is near 1. */
+/* Returns the coefficients of update t = `updates` + 1. 1 - beta^t is computed as -expm1(t
+   log(beta)), since 1 - powf(beta, t) loses digits while beta^t is near 1. */
 HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
@@ -54,7 +54,7 @@ HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_
 }
 
 /* Changes *w, *m (the momentum, or the first moment) and, for adam and adamw, *v (the second
-   moment). decay: the rule's weight decay, or 0 for a bias. */
+   moment). `decay` is the rule's weight decay, or 0 for a bias. */
 HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
                                  float *w, float *m, float *v) {
   if (rule.kind != OPTIMIZER_ADAMW) g += decay * *w;
@@ -69,9 +69,9 @@ HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float d
   *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
 }
 
-/* Returns the share of itself that an exponential moving average keeps in update t = `updates` + 1.
-   This is `decay`, but at first the smaller (1 + t) / (10 + t), so that the random start is soon
-   forgotten (as in TensorFlow's ExponentialMovingAverage with num_updates). */
+/* Returns the weight of the old value in update t = `updates` + 1 of an exponential moving average.
+   It is `decay`, or (1 + t) / (10 + t) while that is smaller, so that the average soon forgets the
+   random start (as in TensorFlow's ExponentialMovingAverage with num_updates). */
 HOST_DEVICE float optimizer_average_keeps(float decay, uint32_t updates) {
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
   return decay < at_first ? decay : at_first;

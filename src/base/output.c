@@ -14,8 +14,8 @@
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
-/* Sets *status, to zeros if the file does not exist yet. Returns false if the file needs no
-   comparison. */
+/* Sets *status to the file's status, or to zeros if the file does not exist yet. Returns false if
+   the file needs no comparison. */
 static bool identify(const NamedFile *file, struct stat *status) {
   *status = (struct stat){0};
   if (!file->path || !*file->path) return false;
@@ -41,10 +41,10 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
 
 /* ---- temporary files ------------------------------------------------------------------------ */
 
-enum { TEMPORARIES = 8 }; /* that are open at a time; enough for one per output of a run */
+enum { TEMPORARIES = 8 }; /* most files that are open at a time; enough for every output of a run */
 
-/* Signal handlers read these, in any thread. So the paths are static. A path is LIVE from before
-   its file is created until after it is removed. */
+/* A signal handler reads these in any thread, so they are static. An entry is LIVE from before its
+   file is created until after the file is removed. */
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
@@ -53,7 +53,7 @@ struct TemporaryFile {
 };
 static TemporaryFile temporaries[TEMPORARIES];
 
-/* Removes the files. It only unlinks, so it is safe in a signal handler. */
+/* Removes all temporary files. It only calls unlink, so it is safe in a signal handler. */
 static void remove_temporaries(void) {
   const int cause = errno;
   for (int i = 0; i < TEMPORARIES; i++)
@@ -72,15 +72,15 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-/* Creates a file beside the target and returns its stream. Until the file gets `mode`, only this
-   user may read it (0600). Returns NULL with errno set on failure. */
+/* Creates a temporary file in the target's folder and returns its stream. Only this user may read
+   the file (0600) until it gets `mode`. Returns NULL with errno set on failure. */
 static FILE *open_beside(AtomicFile *output, mode_t mode) {
   TemporaryFile *own = output->temporary = claim();
   if (!own) return NULL;
   const char *slash = strrchr(output->target, '/');
   const int folder = slash ? (int)(slash + 1 - output->target) : 0;
   const int length = snprintf(own->path, PATH_MAX, "%.*s%.100s.tmp.XXXXXX", folder, output->target,
-                              output->target + folder); /* short enough for any name of a target */
+                              output->target + folder); /* cut to a valid length */
   atomic_store(&own->state, LIVE);
   errno = ENAMETOOLONG;
   own->file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
@@ -104,7 +104,7 @@ bool output_is_in_place(const char *path) {
          (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-/* Sets error->unread if nobody reads standard output. */
+/* Writes the message. Sets error->unread if the file is standard output and its pipe is closed. */
 static bool not_written(const char *what, const FILE *file, Error *error) {
   const bool unread = file == stdout && errno == EPIPE;
   error_set(error, "cannot write %s: %s", what, strerror(errno));
@@ -116,8 +116,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* Finds where the path leads, and the mode of the file there or of a new one. Returns false with
-   errno set if this user cannot write there. */
+/* Follows links from the path to the target. Sets *mode to the mode of the target, or of a new
+   file. Returns false with errno set if this user cannot write the target. */
 static bool find_target(AtomicFile *output, mode_t *mode) {
   struct stat status;
   const mode_t mask = umask(022);
@@ -134,7 +134,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens what writing `path` needs. If `tried`, does not open a path that is written in place. */
+/* Opens the temporary file or, unless `tried`, a path that is written in place. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -142,7 +142,7 @@ static bool open_output(AtomicFile *output, const char *path, bool tried, Error 
   if (good && !output_is_in_place(path))
     good = (output->file = open_beside(output, mode));
   else if (good && !tried)
-    good = (output->file = fopen(path, "ae")); /* continues standard output */
+    good = (output->file = fopen(path, "ae")); /* appends, since this may be standard output */
   return good || error_set(error, "cannot write %s: %s", path,
                            errno == ENOENT ? "its folder does not exist" : strerror(errno));
 }
@@ -166,8 +166,8 @@ static bool sync_file(int file) {
   return true;
 }
 
-/* Renames the file; the rename is on the disk only after fsync of the folder. Some network file
-   systems do not support that and say EINVAL. A folder may also be writable but not readable. */
+/* Renames the temporary file. The rename is on the disk only after fsync of the folder, which some
+   network file systems refuse (EINVAL). A folder may also be writable but not readable (EACCES). */
 static bool replace_target(const AtomicFile *output, Error *error) {
   char path[PATH_MAX];
   strcpy(path, output->target);
@@ -198,13 +198,13 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 /* ---- standard output ------------------------------------------------------------------------ */
 
 void standard_output_open(void) {
-  /* If a stream is closed, the next file that is opened would get its number, and its lines. */
+  /* If a standard stream is closed, the next file to be opened would get its descriptor. */
   int file;
   while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
   if (file > STDERR_FILENO) close(file);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
-  /* A shell or a parent may have made the streams non-blocking, which would lose lines. */
+  /* A shell or a parent may have made the streams non-blocking. Output would then be lost. */
   for (file = STDOUT_FILENO; file <= STDERR_FILENO; file++)
     fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
   setvbuf(stderr, NULL, _IOLBF, BUFSIZ);

@@ -1,8 +1,7 @@
-/* The files and streams that a run writes: checks whether two paths are the same file, and writes
-   each file as a whole.
+/* Writes each output file as a whole, and checks whether two paths are the same file.
 
-   A file gets its name only when it is complete. Whatever fails, either the old file is still there
-   or the new one has replaced it. The new content goes to a file beside the target,
+   A file gets its name only when it is complete. Whatever fails, the path holds either the whole
+   old file or the whole new file. The new content goes to a temporary file beside the target,
    NAME.tmp.NUMBER, which is on the disk before it is renamed. A replaced file's mode is kept, and
    links are followed. A new file's mode follows the umask. A file that this user may not write is
    not replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and /dev/fd/N are
@@ -22,7 +21,7 @@ static inline bool is_same_file(const struct stat *a, const struct stat *b) {
 }
 
 typedef struct {
-  const char *option; /* its long name */
+  const char *option; /* the long name of the option */
   /* NULL or "" means that the option is not given. "-" means standard output if `written`, and
      standard input otherwise. */
   const char *path;
@@ -44,20 +43,20 @@ bool output_is_in_place(const char *path);
 typedef struct TemporaryFile TemporaryFile;
 
 typedef struct {
-  FILE *file;               /* the caller writes it, but does not close it */
-  const char *path;         /* the caller's */
+  FILE *file;               /* the caller writes to it, but does not close it */
+  const char *path;         /* the path as the caller gave it */
   TemporaryFile *temporary; /* NULL if the file is written in place */
   char target[PATH_MAX];    /* the path after following links */
 } AtomicFile;
 
-/* Tests whether `path` can be written and leaves no trace, so that a run fails before it begins
-   rather than after. A pipe is not opened, since that would wait for its reader. */
+/* Tests whether `path` can be written, without leaving a trace, so that a run can fail at its start
+   rather than at its end. A pipe is not opened, since open would wait for the pipe's reader. */
 bool atomic_file_probe(const char *path, Error *error);
 
 /* Creates the file that will become `path`. If this succeeds, atomic_file_close must follow. At
    most eight are open at a time. A signal that ends the process removes their temporary files. A
-   process that is killed outright (SIGKILL, a power cut) leaves them, but they do not disturb later
-   runs. */
+   process that is killed outright (SIGKILL, a power cut) leaves the files, which do not disturb
+   later runs. */
 bool atomic_file_open(AtomicFile *output, const char *path, Error *error);
 
 /* Gives the file its name if it is `good` and all of it could be written. Otherwise removes the
@@ -69,10 +68,11 @@ bool atomic_file_failed(const AtomicFile *output, Error *error);
 
 /* ---- standard output ------------------------------------------------------------------------ */
 
-/* Opens /dev/null in place of each standard stream that is closed, and makes the other streams wait
-   for their reader. From now on a write fails, without a signal, if the pipe is closed or the file
-   is at its limit (ulimit -f). Call this once, before anything is opened or printed. */
+/* Opens /dev/null in place of each standard stream that is closed, and makes standard output and
+   standard error wait for their readers (blocking). From now on a write fails, without a signal, if
+   the pipe is closed or the file is at its limit (ulimit -f). Call this once, before anything is
+   opened or printed. */
 void standard_output_open(void);
 
-/* Writes out what was printed. Returns false if any of it, also earlier, could not be written. */
+/* Flushes standard output. Returns false if this or an earlier write to it has failed. */
 bool standard_output_flush(Error *error);

@@ -32,37 +32,37 @@ HOST_DEVICE RandomWords random_words(uint64_t seed, uint64_t stream, uint64_t co
   return w;
 }
 
-/* Returns a number uniform in [0, 1): the upper 24 bits of a word, exact in float32. */
+/* Returns the upper 24 bits of a word as a number uniform in [0, 1), exact in float32. */
 HOST_DEVICE float random_unit(uint32_t word) {
   return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Returns the words that decide dropout for neurons 4 group to 4 group + 3 of a hidden layer, for
-   the row at a position of the epoch's order. They are the same on the host and the device, for any
-   thread and any division of rows into steps. */
+/* Returns the words that decide dropout for neurons 4 group to 4 group + 3 of a hidden layer.
+   `position` is the row's place in the epoch's order. The words do not depend on the thread or on
+   how rows are divided into steps. */
 HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
                                        uint32_t group) {
   return random_words(key, 0x64726f7000000000u /* "drop" */ | layer,
                       (uint64_t)position << 32 | group);
 }
 
-/* Returns true if the neuron with this word is dropped. `share` is the share of dropped neurons. */
+/* Returns true if the neuron with this word is dropped. `share` is the dropout rate. */
 HOST_DEVICE int random_drops(uint32_t word, float share) {
   return random_unit(word) < share;
 }
 
-/* Returns the key of epoch `epoch`'s order under `seed`. */
+/* Returns the key for random_permute of the order of rows in epoch `epoch`. */
 HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
   const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);
   return (uint64_t)w.word[1] << 32 | w.word[0];
 }
 
-/* Returns the place of i in the permutation of 0 .. n-1 that `key` names. Needs i < n, n > 0. */
+/* Returns the place of i in the permutation of 0 .. n-1 that `key` selects. Needs i < n, n > 0. */
 HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
   int half = 1; /* bits in each half: 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
-  do { /* at most 4 walks on average, as the network's domain is below 4 n */
+  do { /* at most 4 loops on average: the network permutes fewer than 4 n values */
     uint32_t left = i >> half, right = i & mask;
     for (uint32_t round = 0; round < 6; round++) {
       uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;

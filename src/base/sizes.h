@@ -1,4 +1,4 @@
-/* Divides and rounds sizes and counts, the same on the host and on the device; allocates arrays. */
+/* Divides and rounds sizes and counts on the host and on the device, and allocates arrays. */
 #ifndef SIZES_H
 #define SIZES_H
 
@@ -10,8 +10,8 @@
 #define SIZES_FUNCTION constexpr
 #endif
 
-/* Returns how many units cover `count`: count / unit, rounded up, in the common type of both. Both
-   are integers; count >= 0 and unit > 0. */
+/* Returns count / unit, rounded up, in the common type of both. Both are integers; count >= 0 and
+   unit > 0. */
 template <class Count, class Unit> SIZES_FUNCTION auto ceil_div(Count count, Unit unit) {
   return (count + unit - 1) / unit;
 }
@@ -32,7 +32,8 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #include <stdlib.h>
 
-/* Returns an array of `count` zeros for `pointer`, or NULL without memory. The caller frees it. */
+/* Returns `count` zeroed elements of type *pointer, or NULL without memory. The caller frees
+   them. */
 #define make_array(pointer, count) calloc((size_t)(count), sizeof *(pointer))
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

@@ -6,5 +6,5 @@ typedef struct {
   double deviation; /* the standard deviation, with divisor count - 1; 0 for a single value */
 } Stats;
 
-/* Returns the statistics of values (count), at least 1, and sorts them. */
+/* Sorts values (count) and returns their statistics. Needs count >= 1. */
 Stats stats_of(double *values, int count);

@@ -1,15 +1,15 @@
-/* Opens and reads files that may be a FIFO, a pipe or a terminal, so that a read may wait for the
-   other end. A wait ends after a signal that asks the program to end (interrupt.h). */
+/* Opens and reads files that may be a FIFO, a pipe or a terminal. A read may wait for the other
+   end. A wait ends after a signal that asks the program to end (interrupt.h). */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Waits until the descriptor can be read. Returns false with errno EINTR after a signal, or when
- *abandoned becomes true; `abandoned` may be NULL. */
+/* Waits until the descriptor can be read. Returns false with errno EINTR after a signal, or once
+   `abandoned` (which may be NULL) points to true. */
 bool stream_wait(int file, const atomic_bool *abandoned);
 
-/* Opens a file as a stream, to be read from front to back. Its calls wait, and fail with EINTR
-   after a signal. Returns NULL with errno set on failure. */
+/* Opens a file as a stream that cannot seek. A read waits for data, and fails with EINTR after a
+   signal. Returns NULL with errno set on failure. */
 FILE *stream_open_input(const char *path);

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 int text_character(const char *text) {
-  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least code of so many bytes */
+  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least code of n bytes */
   const unsigned first = (unsigned char)*text;
   const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
   if (first >= 0x80 && first < 0xc0) return 0;
   for (int i = 1; i < length; i++) {
-    if ((text[i] & 0xc0) != 0x80) return 0; /* this also finds the text's end */
+    if ((text[i] & 0xc0) != 0x80) return 0; /* the 0 at the text's end fails here, too */
     code = code << 6 | (text[i] & 0x3f);
   }
   const bool is_surrogate = code >> 11 == 0x1b;
@@ -98,7 +98,7 @@ ShortText text_of_number(double value) {
 }
 
 ShortText number_text(double value, bool is_float) {
-  enum { OFTEN = 15, ENOUGH = 17 }; /* digits: often enough; enough for any float64 */
+  enum { OFTEN = 15, ENOUGH = 17 }; /* digits; ENOUGH is exact for any float64 */
   ShortText n;
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
     n = text_format("%.*g", digits, value);

@@ -12,8 +12,8 @@ int text_character(const char *text);
 bool text_is_utf8(const char *text);
 
 /* Copies the text and writes control characters and invalid UTF-8 bytes like \x1b, so that the text
-   cannot command a terminal. Like snprintf, returns the length of the whole, cuts what does not fit
-   and ends `target` with a 0. `target` may be NULL if `size` is 0. */
+   cannot command a terminal. Like snprintf, returns the length of the whole result, cuts the result
+   if it does not fit and ends `target` with a 0. `target` may be NULL if `size` is 0. */
 size_t text_printable(char *target, size_t size, const char *text);
 
 /* Appends text, formatted as by printf, to the text in target[size]. Text that does not fit is
@@ -30,7 +30,7 @@ typedef struct {
   char text[1024];
 } ShortText;
 
-/* Returns formatted text, as of printf. */
+/* Returns text that is formatted as by printf. */
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns the text as text_printable writes it. */
@@ -41,17 +41,17 @@ static inline const char *plural(int count) {
   return count == 1 ? "" : "s";
 }
 
-/* Returns a number with at least three digits, or "-" if it is not finite. */
+/* Returns a number, with more decimals the smaller it is, or "-" if it is not finite. */
 ShortText text_of_number(double value);
 
-/* Returns the shortest text of a number that reads back with the same bits. If `is_float`, it is
-   read back as a float32. */
+/* Returns the shortest text that reads back as the same number: as a float32 if `is_float`,
+   otherwise as a float64. */
 ShortText number_text(double value, bool is_float);
 
 /* Prints text from `column` on and ends the line. Lines are broken at blanks, have at most `width`
    columns and start at `indent`. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
 
-/* Sets path[size] to the path of file `name` in the folder of this program. Returns false if that
-   is too long or unknown. */
+/* Sets path[size] to the path of file `name` in the folder of this program. Returns false if the
+   path is too long or unknown. */
 bool text_beside_program(char *path, size_t size, const char *name);
