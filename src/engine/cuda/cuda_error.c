@@ -18,7 +18,7 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
   if (status == cudaSuccess) return true;
   int driver = 0, runtime = 0, device;
   struct cudaDeviceProp properties = {.name = "GPU"};
-  cudaGetLastError(); /* reported here, so the next launch must not report it */
+  cudaGetLastError(); /* clears the error, so that the next launch does not report it again */
   switch (status) {
   case cudaErrorInsufficientDriver:
     cudaRuntimeGetVersion(&runtime);

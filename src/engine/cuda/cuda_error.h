@@ -1,4 +1,4 @@
-/* Turns failures of the CUDA runtime into sentences. */
+/* Turns failures of the CUDA runtime into error messages. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,6 +6,6 @@
 #include "base/error.h"
 #include "cuda_try.h"
 
-/* Returns true if `status` is cudaSuccess. Otherwise sets *error and of_gpu, says what failed
-   (`what`, as in "training") and what to do, and clears the runtime's error if it can. */
+/* Returns true if `status` is cudaSuccess. Otherwise clears the runtime's error if possible, and
+   sets *error, with of_gpu. The message names `what` failed ("training") and a remedy. */
 bool cuda_done(cudaError_t status, const char *what, Error *error);

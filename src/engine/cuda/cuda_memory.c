@@ -1,10 +1,9 @@
-/* The list of memory, streams and events that an engine owns and releases at the end. */
+/* Allocates the memory, streams and events of an engine, and lists them for release. */
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
 
-/* Makes the engine the owner of `what`. `release` releases it, after everything that was added
-   later. */
+/* Makes the engine the owner of `what`, which `release` releases. The last one added goes first. */
 static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
   e->owned[e->owned_count++] = (Owned){what, release};
   return true;
@@ -27,7 +26,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
     e->taken += bytes;
     return own(e, *d_array, release);
   }
-  cudaGetLastError(); /* clears the error, as cuda_done does */
+  cudaGetLastError(); /* clears the error, like cuda_done */
   error_set(error,
             !fits && most == limit
                 ? "--device-memory leaves less than the %.1f MB that the GPU needs%s"

@@ -7,153 +7,153 @@
 
 typedef struct CudaEngine CudaEngine;
 
-enum { WIDE_STEPS = 256 }; /* most steps of level wide with the same scales */
+enum { WIDE_STEPS = 256 }; /* maximum steps of a wide network with the same scales */
 
-/* A level of fusion: the launches for each part of a step. engine_cuda_steps.c calls them. */
+/* A level of fusion: functions that launch a step's kernels. engine_cuda_steps.c calls them. */
 typedef struct {
-  /* Prepares the batch's pixels as the first layer reads them. */
+  /* Converts the batch's pixels to the form that the first layer reads. */
   cudaError_t (*input)(CudaEngine *e, BatchView batch);
   /* Computes the output of layer l from its input. */
   cudaError_t (*forward)(CudaEngine *e, BatchView batch, int l, bool trains);
-  /* Computes the results from the logits and, if it trains, the gradient of the logits. */
+  /* Computes the results from the logits and, if `trains`, the gradient of the logits. */
   cudaError_t (*loss)(CudaEngine *e, BatchView batch, bool trains);
-  /* Computes the gradient of layer l's input from the gradient of its output. Layer 0 needs
-     none. */
+  /* Computes the gradient of layer l's input from the gradient of its output, if l > 0. */
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
   bool unfused;    /* keeps d_x, d_z and d_gradient between its kernels */
-  bool each;       /* update follows each layer's backward; if false, it follows the last layer's */
-  bool joins_late; /* a layer waits only for its own update by the ranks, not for all updates */
+  bool each;       /* `update` runs after each layer's backward; otherwise once, after all layers */
+  bool joins_late; /* forward of a layer waits for the ranks' update of this layer alone */
 } Level;
 
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
-  cudaEvent_t copied;       /* on the copy stream: the rows are copied, the host buffer is free */
-  cudaEvent_t consumed;     /* on the compute stream: training on the buffer's rows has ended */
-  uint64_t first_row, rows; /* where the staging buffer's rows last went */
+  cudaEvent_t copied;       /* on the copy stream: rows are copied; the buffer is free */
+  cudaEvent_t consumed;     /* on the compute stream: work on the buffer's rows has ended */
+  uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
-/* The layers of a wide network as planes of fp16 terms. For layer l, from 0, the planes are: */
+/* A wide network stores arrays as planes of fp16 terms. The planes of layer l, from 0, are: */
 enum {
-  WIDE_X,                           /* + l: its input (forward_rows, size[l]), or pixels */
-  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d is NULL for a head */
+  WIDE_X,                           /* + l: its input (forward_rows, size[l]), pixels in layer 0 */
+  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d is NULL in a head */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* + l: the gradient of its output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
 typedef struct {
   Planes planes[WIDE_PLANES];
-  float *d_scales; /* one for each plane; the first is the pixels' scale */
+  float *d_scales; /* a scale for each plane; d_scales[0] belongs to the pixels */
   uint32_t *d_largest;
 } WideNetwork;
 
-/* The work since the last check of ResultSums.overflowed, to be repeated if it is set: replay.c. */
+/* The work since the last check of ResultSums.overflowed. If set, replay.c repeats the work. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
-  TrainRange work[REPLAY_MOST]; /* 0 steps means that its rows were evaluated */
+  TrainRange work[REPLAY_MOST]; /* a range of 0 steps means that its rows were evaluated */
   int count;
-  float *d_before;    /* parameters and moments */
-  ResultSums *d_sums; /* sums */
+  float *d_before;    /* parameters, moments and average before this work */
+  ResultSums *d_sums; /* the sums before this work */
 } Replay;
 
 /* A graph of steps. */
 typedef struct {
-  cudaGraphExec_t graph; /* NULL until it is made */
+  cudaGraphExec_t graph; /* NULL until it is captured */
   uint64_t steps;        /* full steps */
-  int rest;              /* rows of a shorter last step, or 0 */
+  int rest;              /* rows of a short last step; 0 means that there is none */
 } StepGraph;
 
 /* The sums of gradients over ranks. */
 typedef struct {
-  struct ncclComm *comm; /* NULL if one process trains, or after the other ranks have gone */
-  cudaError_t (*allocate)(void **pointer, size_t bytes); /* of NCCL; NULL if CUDA allocates */
+  struct ncclComm *comm; /* NULL with one rank, or after this rank has left */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* NCCL's allocator; NULL means CUDA's */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* streams of the sums, and of the updates by sums */
+  cudaStream_t stream, updates; /* the sums' stream; the stream of updates by sums */
   cudaEvent_t ready, summed;
-  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* events of the buckets that begin at a layer */
-  int bucket[NETWORK_MAX_LAYERS]; /* 1 + first layer of its bucket; 0 once it was waited for */
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: the update of the bucket that starts at l */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 after the wait */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
 
-/* Memory, a stream or an event, and the function that releases it. */
+/* An array, a stream or an event, and the function that releases it. */
 typedef struct {
   void *what;
   cudaError_t (*release)(void *what);
 } Owned;
 
-/* A safe upper bound: per layer three arrays, two planes and an event, plus some 40 others. */
+/* A safe upper bound. A layer has two arrays, three planes and an event; others are about 40. */
 enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 
 struct CudaEngine {
   Engine engine; /* must be first: an Engine * is cast to CudaEngine * */
   const Level *level;
-  void *library;                 /* what an outside level needs; NULL if the level is ours */
+  void *library;                 /* data of a level from outside; NULL without one */
   void (*close_library)(void *); /* called once with `library` */
   cudaStream_t copy, compute;
   Staging staging[2];
-  uint64_t rows_seen; /* every dataset row written so far is below this number */
+  uint64_t rows_seen; /* 1 + the largest dataset row written so far */
   size_t stride;
-  uint64_t taken; /* bytes of device memory */
+  uint64_t taken; /* bytes of device memory that the engine has allocated */
   Owned owned[CUDA_MAX_OWNED];
   int owned_count;
   RowShare share;   /* this rank's rows of every step */
-  int forward_rows; /* rows that the activations hold: engine_rows, or more to evaluate */
+  int forward_rows; /* rows that the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
 
-  CudaEngine *first; /* the engine whose member this is, and whose rows it reads; or NULL */
-  bool may_join;     /* it may have members, because no level was asked for */
+  CudaEngine *first; /* the engine that opened this member and owns the rows; or NULL */
+  bool may_join;     /* the engine may have members, because no level was asked for */
   int device;        /* the device's number in CUDA */
 
   uint8_t *d_pixels;
   uint16_t *d_labels;
   uint32_t *d_order;
-  TrainRange ordered;        /* the range whose order d_order holds; rows == 0 if it is empty */
+  TrainRange ordered;        /* the range whose order d_order holds; rows == 0 means none */
   uint8_t *d_augmented;      /* like d_pixels; NULL without augmentation */
-  TrainRange augmented;      /* the range whose rows d_augmented holds; rows == 0 if it is empty */
-  const uint8_t *d_train_on; /* what steps read: d_pixels or d_augmented */
+  TrainRange augmented;      /* the range that d_augmented holds; rows == 0 means none */
+  const uint8_t *d_train_on; /* the rows that steps read: d_pixels or d_augmented */
   StepState *d_state;
   RowResults results;
   ResultSums *d_sums;
 
   float *d_parameters;      /* trained parameters */
-  float *d_average;         /* the network, if it is an average of the parameters; else NULL */
+  float *d_average;         /* the average of the parameters; NULL if training keeps none */
   float *d_momentum;        /* momentum or first moment; the second moment, if any, follows it */
-  float *d_gradient;        /* like d_parameters; NULL if the update keeps it in registers */
+  float *d_gradient;        /* like d_parameters; NULL if updates keep gradients in registers */
   float *d_x;               /* pixels as floats, if needed: (forward_rows, inputs) */
-  float *d_z;               /* levels none, exercise and library: (forward_rows, widest) */
-  float *d_largest, *d_sum; /* level exercise: (forward_rows) */
-  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
-  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* d_activation's gradient: (engine_rows, size[l]) */
+  float *d_z;               /* (forward_rows, widest), at levels none, exercise and library */
+  float *d_largest, *d_sum; /* (forward_rows), at level exercise */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* [l], l > 0: (rows, size[l]) */
+  float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation[l] */
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;
 
   StepGraph many_steps, one_step, last_steps; /* level step */
-  uint32_t positions_before;                  /* positions of the previous range */
+  uint32_t positions_before;                  /* number of positions of the previous range */
   const uint8_t *d_captured;                  /* the d_train_on that the graphs read */
-  TilesPlan tiles;                            /* level epoch; 0 blocks if it does not use tiles */
+  TilesPlan tiles;                            /* plan of level epoch; 0 blocks means no tiles */
   void *d_steps;                              /* scratch of level epoch, or of a cluster */
   void *d_mail;                               /* mail of level epoch */
   void *d_work;                               /* scratch of the gradient updates */
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, without weight decay. It owns `library` in any case. */
+/* Opens an engine at the caller's `level`, which excludes weight decay. Even if opening fails,
+   close_library is called for `library`. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
-/* Replaces the fusion and precision of engine->config by what a GPU with these limits runs, and
-   gives the reason in engine->reason. *tiles becomes the plan of level epoch, zeros at other
-   levels. Returns false if level epoch was asked for and cannot run. */
+/* Sets the fusion and precision of engine->config to what a GPU with these limits can run, and
+   writes the reason to engine->reason. Sets *tiles to the plan of level epoch, or to zeros. Fails
+   if level epoch or exercise was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
-/* Returns true if the network's options let its members train in clusters. With a small first layer
-   and many classes they train by tiles, because clusters would change their bits. */
+/* Returns true if members of this configuration can train in clusters. With a small first layer and
+   many classes, clusters would change the bits, so members train by tiles. */
 bool engine_cuda_suits_many(const EngineConfig *config);
-/* Sets engine->wide if the kernels for wide layers would be faster, and says so. */
+/* Sets engine->wide if the kernels for wide layers would be faster, and adds to engine->reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
-/* These allocate what the engine owns until cuda_release_all. They fail beyond --device-memory. */
+/* These functions allocate what cuda_release_all releases. They fail beyond --device-memory. */
 bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);
@@ -164,10 +164,10 @@ typedef cudaError_t CudaAllocate(void **pointer, size_t bytes);
 typedef cudaError_t CudaRelease(void *pointer);
 bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, void *pointer,
                    size_t count, size_t size, Error *error);
-/* Releases everything the engine owns, the newest first. */
+/* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the bf16 terms of a float32 in gemms of level layer. Planes have one fp16 term less. */
+/* Returns the bf16 terms per float32 in level layer's gemms. Planes have one term less, in fp16. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -192,7 +192,7 @@ static inline ManyShape many_shape(const CudaEngine *e) {
   return (ManyShape){size[0], size[1], size[2], size[3], e->engine.config.training.batch};
 }
 
-/* Returns true if training uses fp16 terms, so that it may have to be repeated. */
+/* Returns true if training uses fp16 terms. Then a number out of range forces a repetition. */
 static inline bool has_fp16_terms(const CudaEngine *e) {
   return e->engine.wide || e->engine.config.training.fusion == FUSION_EPOCH;
 }
@@ -203,7 +203,7 @@ static inline bool has_head(const CudaEngine *e) {
   return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
 }
 
-/* Returns true if update kernels only store the gradient; the optimizer or ranks update later. */
+/* Returns true if `update` only stores the gradient, for a later update by optimizer or ranks. */
 static inline bool stores_gradient(const CudaEngine *e) {
   return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
 }
@@ -213,7 +213,7 @@ static inline UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){rule->momentum, rule->weight_decay};
 }
 
-/* Returns layer l's arrays; l counts from 0. d_x is NULL if pixels are read as bytes. */
+/* Returns the arrays of layer l, which counts from 0. d_x is NULL if pixels stay bytes. */
 static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
   const Network *n = &e->engine.config.network;
   const size_t w = n->weight[l], b = n->bias[l];
@@ -231,32 +231,31 @@ static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
 
 extern const Level level_none, level_layer, level_wide, level_exercise;
 
-/* A Level's input: writes the batch's pixels to e->d_x as floats. */
+/* Writes the batch's pixels to e->d_x as floats. Serves as Level.input. */
 cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
-/* Sets all scales from the last `rows` rows on which level_layer ran forward and, if `trains`,
-   backward. Then sets the planes of weights. bound: the largest possible gradient of a logit in a
-   step. */
+/* Sets all scales from the activations and, if `trains`, the gradients of the `rows` rows that
+   level_layer last ran. Then sets the planes of weights. `bound` limits a logit's gradient. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
-/* Records a range that is about to be queued; with 0 steps, its rows are to be evaluated. */
+/* Records a range before it is queued. A range of 0 steps means that its rows are evaluated. */
 bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
 /* Waits for the recorded work, repeats it if necessary, returns the sums. All ranks call this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
-/* Does the same as cuda_queue_rows for logits. They are correct when this returns. */
+/* Returns the logits, like cuda_queue_rows, and repeats the work if a number was out of range. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
-/* These queue the training of a range, and the forward pass over rows: engine_cuda.c. */
+/* Queue the training of a range, and the forward pass over rows (in engine_cuda.c). */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 
-/* The ranks' sums of gradients: engine_cuda_ranks.c. With one process these do nothing. */
+/* The ranks' sums of gradients are in engine_cuda_ranks.c. sums_open does nothing with one rank. */
 bool sums_open(CudaEngine *e, Error *error);
 /* Allocates e->d_gradient and sets it to zeros. */
 bool sums_array(CudaEngine *e, Error *error);
-/* Leaves the other ranks. If `breaks`, does not wait for them. */
+/* Leaves the other ranks: at once if `breaks`, otherwise in agreement with them. */
 void sums_close(CudaEngine *e, bool breaks);
 /* Queues the sum over ranks of `count` gradients. Later work on e->sums.updates waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
@@ -266,12 +265,12 @@ cudaError_t sums_follow(CudaEngine *e);
 cudaError_t sums_updated(CudaEngine *e, int first, int end);
 /* Makes work queued on e->compute from now on wait for the updates of layers first to end - 1. */
 cudaError_t sums_join(CudaEngine *e, int first, int end);
-/* Waits for the event, or for e->compute if it is NULL. Also returns false if a rank is gone. */
+/* Waits for the event or, if NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queues `steps` steps on e->compute: positions state.position to state.end, as in *e->d_state. */
+/* Queues `steps` steps, from state.position to state.end, on e->compute. *e->d_state is `state`. */
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
-/* Finds the scales of level_wide for these steps from the first rows of their first step. */
+/* Sets the scales of level_wide for these steps, from the first rows of the first step. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);
 /* Queues the forward pass over rows first_row to first_row + rows - 1, at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);

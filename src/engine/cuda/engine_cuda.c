@@ -1,4 +1,4 @@
-/* The CUDA engine: memory, streams, events, and members. */
+/* The CUDA engine: the calls of engine.h, opening, closing, and members. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *e
 
 static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, uint64_t rows) {
   if (first_row < e->rows_seen) { /* work may be using these dataset rows */
-    /* `consumed` covers only the rows that this staging buffer filled last */
+    /* `consumed` covers only the rows of this staging buffer's last upload */
     if (first_row != staging->first_row || rows > staging->rows)
       TRY(cudaEventRecord(staging->consumed, e->compute));
     TRY(cudaStreamWaitEvent(e->copy, staging->consumed, 0));
@@ -53,7 +53,7 @@ static bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t 
   return cuda_done(status, "uploading rows", error);
 }
 
-/* Marks the end of the work queued so far on rows [first_row, first_row + rows). */
+/* Marks the end of the queued work on these rows for the staging buffers that filled the rows. */
 static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   for (int s = 0; s < 2; s++) {
     const Staging *staging = &e->staging[s];
@@ -63,7 +63,7 @@ static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   return cudaSuccess;
 }
 
-/* Fills d_order with the range's order, unless it is there already. */
+/* Fills d_order with the range's order, unless d_order already holds it. */
 static cudaError_t order(CudaEngine *e, const TrainRange *range) {
   const TrainRange *o = &e->ordered;
   if (o->first_row == range->first_row && o->rows == range->rows &&
@@ -74,7 +74,7 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
-/* Augments the rows of the range's window into d_augmented, unless they are there already. */
+/* Fills d_augmented with copies of the range's window, unless it already holds them. */
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
   const size_t start = range->first_row * e->stride;
   if (engine_augments_alike(&e->augmented, range)) return cudaSuccess;
@@ -84,9 +84,9 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-/* Returns the end of the part of a range that begins with `step`. A wide network's part has one set
-   of scales. So it has few steps, all with equally many rows, because fewer rows have larger
-   gradients. */
+/* Returns the end of the part of a range that begins with `step`. A wide network has one set of
+   scales per part. So a part has few steps, and a much shorter step gets its own part, because
+   fewer rows mean larger gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
                  end = range->first_step + range->steps;
@@ -121,7 +121,7 @@ cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range) {
   return consume(e, range->first_row, range->rows);
 }
 
-/* Makes the member's GPU current in the calling thread, which may never have used it. */
+/* Makes a member's GPU current in the calling thread; every thread has its own current GPU. */
 static bool take_gpu(const CudaEngine *e, Error *error) {
   return !e->first || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
 }
@@ -137,8 +137,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass. If `logits` is NULL, adds to the sums; otherwise waits for the
-   logits. */
+/* Queues the forward pass. If `logits` is NULL, adds to the sums; otherwise waits for logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
@@ -179,7 +178,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Returns array `a` of read and write. */
+/* Returns the array that read and write call array `a`. */
 static float *array_of(const CudaEngine *e, size_t a) {
   if (a == 0 && e->d_average) return e->d_average;
   return a > 0 && a <= training_moments(&e->engine.config.training)
@@ -198,7 +197,7 @@ static bool cuda_read(Engine *engine, float *arrays, size_t count, Error *error)
   return good;
 }
 
-/* Copies on the compute stream, which does not wait for the default one. */
+/* Copies on the compute stream, because this stream does not wait for the default stream. */
 static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count) {
   const size_t floats = e->engine.config.network.floats, bytes = floats * sizeof *arrays;
   for (size_t a = 0; a < count; a++)
@@ -251,7 +250,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   }
   const struct {
     void *pointer;
-    size_t count, size; /* count 0 means that it is not wanted */
+    size_t count, size; /* count 0 means that the engine does not need the array */
     bool zeros;
   } arrays[] = {
       {&e->d_pixels, member ? 0 : all, e->stride, false},
@@ -282,7 +281,7 @@ static bool allocate(CudaEngine *e, Error *error) {
     good = cuda_pinned(e, &s->h_pixels, c->staging_rows * e->stride, error) &&
            cuda_pinned(e, &s->h_labels, c->staging_rows * sizeof(uint16_t), error) &&
            cuda_event(e, &s->copied, error) && cuda_event(e, &s->consumed, error);
-    if (good && e->stride > (size_t)n->size[0]) /* no reader writes past a row's pixels */
+    if (good && e->stride > (size_t)n->size[0]) /* readers never write the padding of a row */
       memset(s->h_pixels, 0, c->staging_rows * e->stride);
   }
   good = good && ((!level->unfused && !stores_gradient(e)) || sums_array(e, error));
@@ -292,14 +291,13 @@ static bool allocate(CudaEngine *e, Error *error) {
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Launches one small kernel last, so that a broken GPU fails before data are read. */
+/* Initialises the parameters. A small last launch finds a broken GPU before data are read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* A block that starts early takes room from running blocks, and ranks' sums run beside large
-     kernels. */
+  /* Early blocks take room from running blocks: from large kernels, and from the ranks' sums. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -310,7 +308,7 @@ static bool initialise(CudaEngine *e, Error *error) {
 }
 
 static int rows_to_evaluate_at_once(const EngineConfig *c) {
-  size_t floats = (size_t)c->network.size[0]; /* floats of a row's activations */
+  size_t floats = (size_t)c->network.size[0]; /* floats of one row's pixels and activations */
   for (int l = 1; l <= c->network.layers; l++) floats += (size_t)c->network.size[l];
   return max_int((int)min_size(EVALUATE_FLOATS / floats, EVALUATE_ROWS), engine_rows(c));
 }
@@ -338,7 +336,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
   e->level = engine->wide                ? &level_wide
              : fusion == FUSION_NONE     ? &level_none
              : fusion == FUSION_EXERCISE ? &level_exercise
-                                         : &level_layer; /* level epoch evaluates with it */
+                                         : &level_layer; /* also evaluates for level epoch */
   return true;
 }
 
@@ -360,7 +358,7 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
-/* Returns an engine whose fields follow from the configuration. */
+/* Returns an engine with the fields that follow from the configuration, and nothing allocated. */
 static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) return error_null(error, "out of memory for the engine");
@@ -376,11 +374,11 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* A member is an engine with its own parameters, order, results and stream. On Hopper a network of
-   two hidden layers trains in a cluster (kernels/many/) if it is small enough; other networks train
-   by tiles, as they would alone. A network's bits do not depend on the networks beside it. */
+   two hidden layers trains in a cluster (kernels/many/) if it is small enough; other members train
+   by tiles, like a single network. A member's bits do not depend on the other members. */
 
-/* Clusters that do not fit on the GPU wait. If many wait, all networks end at nearly the same
-   time. */
+/* If there are more members than clusters fit on the GPU, the rest wait. With many waiting members,
+   all of them end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -389,8 +387,8 @@ static bool by_clusters(const CudaEngine *e) {
          many_takes(many_shape(e)) && c->dataset_rows < 1 << 28 && many_clusters() > 0;
 }
 
-/* A kernel by tiles waits for its own blocks, so all of them must have room. Clusters never wait
-   for each other. */
+/* Blocks of a kernel by tiles wait for each other, so all of them must fit on the GPU at once.
+   Clusters never wait for each other. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;
@@ -419,8 +417,8 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* only the launcher checks it; a member has too few rows to use it */
-  e->taken = first->taken;   /* members share --device-memory */
+  e->d_work = first->d_work; /* only checked by the launcher: a member has too few rows */
+  e->taken = first->taken;   /* all members together stay within --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;

@@ -1,21 +1,20 @@
-/* Chooses a level of fusion and a precision by the GPU's limits. Nothing here calls CUDA. */
+/* Chooses a level of fusion and a precision from the GPU's limits. Nothing here calls CUDA. */
 #include "engine/cuda/cuda_state.h"
 
 #include <string.h>
 
-/* The kernels for wide layers are faster from these numbers on: rows of a batch, and parameters
-   times rows. On an H200, by mma.sync, ms per epoch at fp32: 784-300-100-10 3.58 instead of 3.83 at
-   1024 rows; 784-1000-500-10 14.6 instead of 16.4 at 256, but 27.5 instead of 20.5 at 128. */
+/* The kernels for wide layers are faster from this many rows and this product of parameters and
+   rows. They change ms per epoch on an H200 (mma.sync, fp32) from 3.83 to 3.58 for 784-300-100-10
+   at 1024 rows, and from 16.4 to 14.6 for 784-1000-500-10 at 256, but from 20.5 to 27.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
-/* Below this number of parameters times a rank's rows, two ranks on two H200s took longer than
-   one. */
+/* If parameters times a rank's rows was smaller, two ranks on two H200s were slower than one. */
 static const double RANKS_FROM = 3e8;
 
-/* Kernels that do not support every network. */
+/* The kernels that do not support every network, as bits. */
 enum { OF_WIDE = 1, OF_EPOCH = 2, OF_MANY = 4, OF_EXERCISE = 8 };
 
-/* Returns what these kernels need and the engine lacks, or NULL if they support the engine. */
+/* Returns what these kernels need and the configuration lacks, or NULL if nothing is missing. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
   const Training *t = &c->training;
   const struct {
@@ -37,8 +36,7 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
   return NULL;
 }
 
-/* Only the products of levels layer and step can run at lower precision, and only on bf16 tensor
-   cores. */
+/* Keeps tf32 only for levels layer and step on bf16 tensor cores; nothing else is less precise. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;
@@ -51,7 +49,7 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
                           : "tf32");
 }
 
-/* Plans level epoch. Returns why it cannot run, or "". */
+/* Plans level epoch. Returns the reason why level epoch cannot run, or "". */
 static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits,
                                   TilesPlan *tiles) {
   const Network *n = &c->network;

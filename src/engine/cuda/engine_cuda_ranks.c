@@ -1,7 +1,7 @@
-/* The GPUs of a run of ranks. Each rank takes one GPU, and NCCL, loaded with the first engine, adds
-   their gradients. The sums and the updates by sums have their own streams, beside other layers'
-   gradients and the next step's forward. The order of NCCL's additions depends only on the ranks
-   and the number of values, and all ranks get the same bits. */
+/* Training by several ranks. Each rank uses one GPU, and NCCL adds the ranks' gradients. Sums and
+   updates by sums have their own streams, so they overlap with other layers' gradients and the next
+   step's forward. NCCL's order of additions depends only on the ranks and the number of values, and
+   all ranks get the same bits. The first engine loads NCCL. */
 #include "engine/cuda/cuda_state.h"
 
 #include <sched.h>
@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/nccl.h"
 
-static const double CLOSE_SECONDS = 5;  /* wait for others after this rank gives up */
-static const double NAME_SECONDS = 0.5; /* wait for the launcher to notice that a rank has ended */
+static const double CLOSE_SECONDS = 5;  /* maximum wait for other ranks while the engine closes */
+static const double NAME_SECONDS = 0.5; /* time for the launcher to notice that a rank has ended */
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 
@@ -21,12 +21,12 @@ typedef struct {
   char host[64], bus[32]; /* bus is "" if there is no GPU */
 } GpuPlace;
 
-/* Takes one GPU per rank. Some launchers show each rank all GPUs of its host, some only its own. */
+/* Takes a GPU for this rank. Some launchers show a rank all GPUs of its host, some only one. */
 bool engine_cuda_take(Ranks *ranks, Error *error) {
   const char *what = "finding the device";
   int devices = 0, device;
   GpuPlace mine = {0};
-  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* as cuda_done does */
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) cudaGetLastError(); /* clears the error */
   if (devices > 0 &&
       (!cuda_done(cudaSetDevice(ranks_number_on_host(ranks) % devices), "taking a GPU", error) ||
        (gethostname(mine.host, sizeof mine.host - 1) != 0 &&
@@ -47,7 +47,7 @@ bool engine_cuda_take(Ranks *ranks, Error *error) {
   return good;
 }
 
-/* Makes work queued on `stream` from now on wait for all that `other` has queued. */
+/* Makes work queued on `stream` from now on wait for all work queued on `other` so far. */
 static cudaError_t follow(cudaStream_t stream, cudaStream_t other, cudaEvent_t event) {
   TRY(cudaEventRecord(event, other));
   return cudaStreamWaitEvent(stream, event, 0);
@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* NULL in releases before 2.27, whose header lacks it. */
+  /* The last three are NULL in releases before 2.27, whose headers lack the third. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -117,8 +117,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* Blocks of the kernel that sums. NCCL would use 7 on an H200, which is too few while products
-   run. */
+/* Blocks of NCCL's kernel. NCCL itself takes 7 on an H200, too few while other kernels run. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {
@@ -139,7 +138,7 @@ bool sums_open(CudaEngine *e, Error *error) {
           "meeting the other ranks", error))
     return false;
   s->comm = comm;
-  /* Ranks of one host can share memory that NCCL allocated: see share_gradient. */
+  /* share_gradient needs memory that NCCL allocated. */
   if (nccl.mem_alloc && nccl.mem_free && nccl.comm_window_register) {
     s->allocate = allocate_by_nccl;
     s->release = free_by_nccl;
@@ -153,7 +152,7 @@ bool sums_open(CudaEngine *e, Error *error) {
   return good;
 }
 
-/* Lets NCCL add the gradients of a host's ranks in place. All ranks call this together. */
+/* Lets NCCL's kernels read and write all ranks' d_gradient directly. All ranks call this. */
 static ncclResult_t share_gradient(CudaEngine *e) {
   enum { SYMMETRIC = 1 }; /* NCCL_WIN_COLL_SYMMETRIC */
   const size_t bytes = e->engine.config.network.floats * sizeof(float);
@@ -229,8 +228,8 @@ cudaError_t sums_join(CudaEngine *e, int first, int end) {
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* An NCCL kernel waits for other ranks forever. A closing engine stops waiting soon, because a
-   launcher leaves a rank only a few seconds to say why it ends. */
+/* An NCCL kernel waits for other ranks forever, so this function stops if a rank is gone. A closing
+   engine stops early: a launcher gives a failed rank only a few seconds to report the reason. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error) {
   const double began = seconds_now();
   Ranks *ranks = e->engine.config.ranks;
@@ -248,7 +247,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  /* Calls may fail just before the launcher notices that another rank has ended. */
+  /* A call may fail because another rank has ended. Wait for the launcher to notice and name it. */
   const double failed = seconds_now();
   while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
          ranks_go_on(ranks, began, error))

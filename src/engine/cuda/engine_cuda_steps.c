@@ -1,15 +1,15 @@
-/* Runs a training step at every level (levels.c), with ranks, optimizers, averages and graphs. */
+/* Runs training steps at every level (levels.c), with ranks, optimizers, averages and graphs. */
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* steps of the long graph; launching it costs as much as launching one step */
-  /* Fewest and most values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
+  GRAPH_STEPS = 64, /* steps of the long graph, whose launch costs as much as a one-step graph's */
+  /* Minimum and maximum values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
      cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
 };
 
-/* Returns the next `rows` rows of the epoch, in the order of the dataset. */
+/* Returns a view of `rows` rows in the order of the dataset. */
 static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
   return (BatchView){.d_pixels = d_pixels,
                      .d_labels = e->d_labels,
@@ -18,7 +18,7 @@ static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int ro
                      .rows = rows};
 }
 
-/* Returns a step's rows in the epoch's order. */
+/* Returns a view of a step's rows, in the epoch's order. */
 static BatchView train_view(const CudaEngine *e, int rows) {
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
@@ -27,12 +27,12 @@ static BatchView train_view(const CudaEngine *e, int rows) {
   return view;
 }
 
-/* Returns where layer l's parameters begin. l = layers gives the end of all, with padding. */
+/* Returns the index of layer l's first parameter or, for l = layers, the padded end. */
 static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
 
-/* Updates layers first to end - 1, and their planes, by e->d_gradient and the optimizer's rule. */
+/* Updates layers first to end - 1 and their planes from e->d_gradient, by the optimizer's rule. */
 static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
                             cudaStream_t stream) {
   const EngineConfig *config = &e->engine.config;
@@ -53,7 +53,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
   return launch_optimizer(batch, config->training.rule.kind, &p, stream);
 }
 
-/* Updates layers first to end - 1 by their sums, while e->compute continues: see sums_join. */
+/* Updates layers first to end - 1 from the ranks' sums, while e->compute continues. */
 static cudaError_t update_by_sums(CudaEngine *e, BatchView batch, int first, int end) {
   TRY(optimize(e, batch, first, end, e->sums.updates));
   return sums_updated(e, first, end);
@@ -75,9 +75,9 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
   return e->level->loss(e, batch, trains);
 }
 
-/* Returns true if layers l to end - 1 are a bucket. Most networks have three: the last layers, with
-   at most a quarter of the values; the others; and the first layer, whose sum hardly overlaps with
-   other work. */
+/* Returns true if layers l to end - 1 form a bucket, which ranks add at once. Most networks have
+   three buckets: the last layers, with at most a quarter of the values; the middle layers; and the
+   first layer, whose sum hardly overlaps with other work. */
 static bool is_bucket(const Network *n, int l, int end) {
   const size_t all = layer_start(n, n->layers), past = layer_start(n, end);
   const size_t values = past - layer_start(n, l);
@@ -86,8 +86,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1, and updates. Layer l's update must not run
-   before the gradient of its input. So *late postpones it until after the next bucket's update. */
+/* Adds the ranks' gradients of layers l to end - 1, and updates these layers. The gradient of layer
+   l's input still needs layer l's old weights, so *late postpones its update to the next call. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -99,8 +99,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Runs forward, then backward from the last layer, and the update. Ranks add their gradients bucket
-   by bucket. */
+/* Runs forward, then backward from the last layer, and the updates. Ranks add whole buckets. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -120,7 +119,7 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* Queues `count` steps from d_state's position on, then a step of `rest` rows if it is not 0. */
+/* Queues `count` steps from d_state's position on, then a step of `rest` rows if rest > 0. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
   const int rows = engine_rows(config);
@@ -139,7 +138,7 @@ static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
 
 /* ---- level step --------------------------------------------------------------------------- */
 
-/* Captures a graph of of->steps steps. Each launch advances the state for the next one. */
+/* Captures a graph of of->steps steps. Each launch advances *d_state for the next launch. */
 static cudaError_t capture_steps(CudaEngine *e, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(e->compute, cudaStreamCaptureModeThreadLocal));
@@ -165,7 +164,7 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues `steps` steps by a graph. Captures the graph again if it has other steps. */
+/* Queues `steps` full steps, then a step of `rest` rows, as a graph. Captures it if necessary. */
 static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
   if (steps == 0 && rest == 0) return cudaSuccess;
   if (by->steps != steps || by->rest != rest) forget_graph(by);
@@ -175,9 +174,9 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
   return cudaGraphLaunch(by->graph, e->compute);
 }
 
-/* Queues a range's steps. A short last step has its own graph. Ranks' updates overlap with the next
-   step, except at a graph's end. So if the previous range was as long, one graph holds all
-   remaining full steps. */
+/* Queues a range's steps as graphs. Ranks' updates overlap with the next step only inside a graph.
+   So if the previous range had the same length, all full steps after the long graphs form one
+   graph, together with a short last step. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
@@ -196,8 +195,8 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* Launches the steps of a range in parts that begin at multiples of a launch's most steps, so that
-   cuts do not change the bits. */
+/* Queues a range's steps. Each launch but the first begins at a multiple of tiles.steps, so that
+   the cuts between calls do not change the bits. */
 static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
@@ -240,7 +239,7 @@ static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Launches all of a member's steps at once. They wait until a cluster of the GPU is free. */
+/* Queues all of a member's steps as one launch, which waits until a cluster of the GPU is free. */
 static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
   const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
   const ManyJob job = {.shape = many_shape(e),
@@ -269,8 +268,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Runs a step beyond the range's end, outside of a graph, because a library may load its
-       kernels during its first step. */
+    /* Runs a step of no rows before the first capture: libraries load kernels in a first step. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -284,14 +282,14 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   }
 }
 
-enum { PROBE_ROWS = 64 }; /* rows that set the scales */
+enum { PROBE_ROWS = 64 }; /* rows from which the scales are computed */
 
-/* Runs level layer forward over the first rows of the view and, if it `trains`, backward. */
+/* Runs level layer on the view's first rows, also backward if `trains`. Then sets the scales. */
 static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bound) {
   Precision *precision = &e->engine.config.training.precision, before = *precision;
   if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;
   e->level = &level_layer;
-  *precision = PRECISION_TF32; /* enough for magnitudes */
+  *precision = PRECISION_TF32; /* precise enough for magnitudes */
   cudaError_t status = forward(e, view, trains);
   for (int l = last_layer(e); trains && status == cudaSuccess && l > 0; l--)
     status = e->level->backward(e, view, l);
@@ -313,7 +311,7 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   float *d_trained = e->d_parameters;
   view.first_row = first_row;
   if (e->level == &level_wide) TRY(rescale(e, view, false, 0));
-  if (e->d_average) e->d_parameters = e->d_average; /* the average, while the kernels are queued */
+  if (e->d_average) e->d_parameters = e->d_average; /* read when kernels are queued */
   const cudaError_t status = forward(e, view, false);
   e->d_parameters = d_trained;
   return status;

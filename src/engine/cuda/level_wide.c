@@ -1,5 +1,5 @@
-/* Runs a wide network by the kernels of kernels/layer/wide.cu, on planes of fp16 terms. A last
-   layer that launch_head takes reads its input as floats and writes planes of gradients. */
+/* Runs a wide network with the kernels of kernels/layer/wide.cu, on planes of fp16 terms. A last
+   layer that launch_head runs reads floats and writes planes of gradients. */
 #include "engine/cuda/cuda_state.h"
 
 static bool allocate_planes(CudaEngine *e, int at, int terms, size_t rows, int columns,
@@ -56,7 +56,7 @@ cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound) {
   return cudaSuccess;
 }
 
-/* Returns the batch's rows in the planes. */
+/* Returns planes `at`, limited to the batch's rows. */
 static Planes planes_of(const CudaEngine *e, BatchView batch, int at) {
   Planes planes = e->wide.planes[at];
   planes.rows = batch.rows;
@@ -71,7 +71,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* wide layers have no dropout */
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* the loss computes it */
+  if (last && has_head(e)) return cudaSuccess; /* `loss` computes the last layer */
   const Planes y =
       last ? (Planes){.rows = batch.rows, .columns = at.out} : planes_of(e, batch, WIDE_X + l + 1);
   const bool wanted = last || (l + 1 == last_layer(e) && has_head(e));

@@ -1,10 +1,11 @@
-/* Fusion on one screen: what a step launches at level none and at level layer. Read the two tables
-   side by side. The functions above them have the same order. step() of engine_cuda_steps.c loops
-   over the layers. Level none writes every intermediate to global memory and reads it again: 28
-   kernels a step for 784-300-100-10. Level layer keeps it on the chip: 5 kernels. */
+/* The kernels that a step launches at level none and at level layer. To see fusion, compare the two
+   tables below; the functions above them have the same order. step() of engine_cuda_steps.c loops
+   over the layers. For 784-300-100-10, level none launches 28 kernels per step, which pass every
+   intermediate result through global memory. Level layer launches 5 kernels, which keep most
+   results on the chip. */
 #include "engine/cuda/cuda_state.h"
 
-/* Returns the dropout of layer l's output, l from 0. Logits and evaluation have none. */
+/* Returns the dropout of layer l's output; l counts from 0. Logits and evaluation have none. */
 static Dropout dropout_after(const CudaEngine *e, int l, bool trains) {
   const EngineConfig *c = &e->engine.config;
   const bool drops = trains && l >= 0 && l < c->network.layers - 1;
@@ -19,7 +20,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
                              e->compute);
 }
 
-/* Writes e->d_x if there is one. Otherwise the first layer's kernels read pixels as bytes. */
+/* Writes e->d_x unless it is NULL. If NULL, the first layer's kernels read pixels as bytes. */
 static cudaError_t input_layer(CudaEngine *e, BatchView batch) {
   return e->d_x ? scale_pixels(e, batch) : cudaSuccess;
 }
@@ -40,7 +41,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trai
 static cudaError_t forward_layer(CudaEngine *e, BatchView batch, int l, bool trains) {
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* the loss computes it */
+  if (last && has_head(e)) return cudaSuccess; /* loss_layer computes it */
   return launch_forward((LayerInput){at.d_x, batch}, at.d_w, at.d_b, e->d_activation[l + 1], at.in,
                         at.out, !last, dropout_after(e, l, trains), bf16_terms(e), e->compute);
 }
@@ -55,7 +56,7 @@ static cudaError_t loss_none(CudaEngine *e, BatchView batch, bool trains) {
   return launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[last + 1], classes, e->compute);
 }
 
-/* Runs a small last layer in one kernel, forward and back. Only evaluation keeps its logits. */
+/* Computes the loss. If the last layer is small, one kernel runs it forward and backward. */
 static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
   const int last = last_layer(e);
   const LayerUpdate at = layer_at(e, last);
@@ -107,7 +108,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
   return cudaSuccess;
 }
 
-/* The gradient stays in registers, unless there is a d_gradient to store it in. */
+/* Keeps the gradient in registers. If d_gradient is not NULL, only stores the gradient there. */
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
@@ -118,20 +119,20 @@ static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int e
 
 const Level level_none = {
     .input = scale_pixels,     /* scale_pixels */
-    .forward = forward_none,   /* gemm, add_bias, activation, dropout */
+    .forward = forward_none,   /* kernels: gemm, add_bias, activation, dropout */
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
     .backward = backward_none, /* weight_gradient, bias_gradient; backward_gemm, dropout, mask */
-    .update = update_none,     /* update of the weights, update of the biases */
-    .unfused = true,           /* d_x, d_z and d_gradient hold values between two kernels */
-    .each = true,              /* a layer is updated right after its backward */
+    .update = update_none,     /* update of weights, update of biases */
+    .unfused = true,           /* d_x, d_z and d_gradient pass values between kernels */
+    .each = true,              /* each layer is updated right after its backward */
 };
 
 const Level level_layer = {
-    .input = input_layer,       /* nothing: forward reads bytes */
+    .input = input_layer,       /* no kernel: forward reads bytes */
     .forward = forward_layer,   /* forward */
-    .loss = loss_layer,         /* head, or softmax where the last layer is large */
-    .backward = backward_layer, /* backward; the head has already done it for the last layer */
-    .update = update_layer,     /* updates: gradients and updates of all layers at once */
+    .loss = loss_layer,         /* head, or softmax if the last layer is large */
+    .backward = backward_layer, /* backward, except in the last layer after head */
+    .update = update_layer,     /* updates, for gradients and updates of all layers */
 };
 
 /* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */
@@ -159,7 +160,7 @@ static cudaError_t update_exercise(CudaEngine *e, BatchView batch, int first, in
   for (int l = first; l < end; l++) {
     LayerUpdate at = layer_at(e, l);
     float *d_dw = at.d_gw, *d_db = at.d_gb;
-    at.d_gw = at.d_gb = NULL; /* scratch, as the weights are updated */
+    at.d_gw = at.d_gb = NULL; /* update the weights, with d_dw as scratch */
     TRY(launch_exercise_update(batch, update_rule(e), at, d_dw, d_db, e->compute));
   }
   return cudaSuccess;

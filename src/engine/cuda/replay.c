@@ -1,9 +1,9 @@
-/* fp16 numbers reach 65504. The scales leave room for usual numbers. If a number is too large,
-   ResultSums.overflowed says so, and level layer repeats all work since the last check from the
-   earlier state. So results are always those of one level or the other. */
+/* Repeats work whose numbers left the range of fp16, which ends at 65504. The scales leave room for
+   usual numbers. If a number is too large, a kernel sets ResultSums.overflowed. Then level layer
+   repeats all work since the last check from the saved state. */
 #include "engine/cuda/cuda_state.h"
 
-/* Saves the parameters, moments and sums, or restores them if `back`. */
+/* Saves the parameters, moments, average and sums or, if `back`, restores them. */
 static cudaError_t copy_state(CudaEngine *e, bool back) {
   const size_t floats = e->engine.config.network.floats,
                moments = training_moments(&e->engine.config.training) * floats;
@@ -32,7 +32,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Repeats the work by level layer: from the saved state or, for logits, from the current one. */
+/* Repeats the work with level layer, from the saved state or, for logits, the current state. */
 static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, float *logits) {
   const Level *level = e->level;
   const Fusion fusion = e->engine.config.training.fusion;
@@ -50,7 +50,7 @@ static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, fl
 /* Queues a copy of the sums, and waits for it. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
-  /* without this, the copy would wait for ranks that have gone */
+  /* the copy alone would wait forever for ranks that have gone */
   if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
