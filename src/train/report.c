@@ -1,4 +1,4 @@
-/* The lines of a training run. */
+/* Prints the lines of a training run. */
 #include "train/report.h"
 
 #include "base/output.h"
@@ -40,14 +40,14 @@ static ShortText fixed(double value, int decimals, const char *unit) {
   return isnan(value) ? text_format("-") : text_format("%.*f%s", decimals, value, unit);
 }
 
-/* "6.10ms", "61.0ms", "610ms", "1.23s" */
+/* Formats a time, such as "6.10ms", "61.0ms", "610ms" or "1.23s". */
 static ShortText duration(double seconds) {
   const bool small = seconds < 0.9995;
   const double value = small ? 1e3 * seconds : seconds;
   return fixed(value, value < 9.995 ? 2 : value < 99.95, small ? "ms" : "s");
 }
 
-/* "9.8M", "78k", "512" */
+/* Formats a rate, such as "9.8M", "78k" or "512". */
 static ShortText rate(double per_second) {
   static const char *const units[] = {"", "k", "M", "G"};
   int unit = 0;
@@ -55,12 +55,12 @@ static ShortText rate(double per_second) {
   return fixed(per_second, unit && per_second < 9.95, units[unit]);
 }
 
-/* "97.43%", "9.80%", "100.0%" */
+/* Formats a fraction of 1, such as "97.43%", "9.80%" or "100.0%". */
 static ShortText percentage(double part) {
   return fixed(100 * part, part < 0.99995 ? 2 : 1, "%");
 }
 
-/* "0.0874", "12.345" */
+/* Formats a loss, such as "0.0874" or "12.345". */
 static ShortText loss_text(double value) {
   return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
@@ -141,7 +141,7 @@ bool report_data(Report *report, const Trainer *t) {
 }
 
 /* Every row starts with the word epoch and the heading does not, so `grep ^epoch` finds only rows.
-   Up to 999999 epochs a line has at most 80 characters. */
+   A line has at most 80 characters if the run has at most 999999 epochs. */
 void report_epoch(Report *report, const EpochResult *r, bool is_last) {
   const ShortText epoch = epoch_text(r->epoch, r->epochs);
   if (report->quiet && !is_last) return;

@@ -8,9 +8,9 @@
 typedef struct Report {
   bool quiet;          /* only the last epoch is printed */
   bool shows_progress; /* standard output is a terminal, and not quiet */
-  bool has_data;       /* the files that were read are printed */
-  bool has_heading;    /* the heading of the epochs is printed */
-  bool has_warned;     /* the remark of report_learning is printed */
+  bool has_data;       /* report_data has printed its lines */
+  bool has_heading;    /* report_epoch has printed the heading of the epochs */
+  bool has_warned;     /* report_learning has printed its remark */
   int percent;         /* the last percentage shown, or -1 */
   bool aside;          /* remarks go to standard error (output for programs, or quiet) */
   bool failed;         /* standard output cannot be written */
@@ -19,18 +19,18 @@ typedef struct Report {
 
 Report report_open(bool quiet);
 
-/* Returns true if everything printed so far, also by other modules, could be written. */
+/* Returns true if all output so far was written, including the output of other modules. */
 bool report_good(const Report *report, Error *error);
 
-/* Prints the lines before the first epoch. reason: why another device is not used, or "". */
+/* Prints the lines before the first epoch. `reason` says why no other device is used, or is "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints which files and rows were read, and remarks on them, once they are known. Returns true if
-   this call printed them. */
+/* Prints the files that were read, their rows, and remarks on the rows. It prints them once, in the
+   first call after the training rows are known. Returns true if this call printed them. */
 bool report_data(Report *report, const Trainer *trainer);
 
-/* Remarks, once, that the network learned nothing in the epoch: its loss is at least ln(classes),
-   the loss of guessing, or it gets only as many rows right as one class has. */
+/* Prints a remark, once, if the network learned nothing in the epoch: its loss is at least
+   ln(classes), the loss of guessing, or it is right on exactly as many rows as one class has. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run and what to do, unless it is "". `report` is a Report, so that this
@@ -45,18 +45,18 @@ void report_remark(void *report, const char *line);
    With validation rows the heading says val-loss and val-acc. */
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
-/* Shows how much of an epoch's training is done, 0 to 1; the next line replaces it. */
+/* Shows `done`, the share of an epoch's training that is done. The next line overwrites it. */
 void report_progress(Report *report, int epoch, int epochs, double done);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
 
-/* Prints the test loss and accuracy after the last epoch of a run that validation rows judged. */
+/* Prints the final test loss and accuracy of a run whose epochs were judged by validation rows. */
 void report_test(Report *report, const EpochResult *result);
 
 /* Prints a line even when quiet. The format is printf's. */
 void report_result(Report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a line unless quiet (report, format, ...). */
+/* Prints a line unless the report is quiet. Its arguments are (report, format, ...). */
 #define report_note(report, ...) ((report)->quiet ? (void)0 : report_result(report, __VA_ARGS__))
 
 /* Prints `mlp-train: sentence` on standard error. */

@@ -1,5 +1,5 @@
-/* Opens and closes the trainer: its files, its engine, and the run that it continues. trainer_run.c
-   has the time in between. */
+/* Opens and closes a trainer with its files and its engine, and restores the run that it continues.
+   trainer_run.c trains. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -79,10 +79,10 @@ static bool open_files(Trainer *t, Error *error) {
                    train);
 }
 
-/* Sets *rows to what a dataset for both files needs. Rows may be resident if they and their labels
-   take at most half of the host's memory, including copies that wait to be uploaded. Memory that is
-   free at the moment does not count: it would change the order of rows, and the same run on the
-   same machine must give the same bits. */
+/* Sets *rows to the number of rows that a dataset for both files needs. Fails if they are too many
+   to be resident. With --resident auto, the rows, labels and copies that wait for their upload may
+   take half of the host's memory. The limit does not depend on the memory that is free now, because
+   streamed rows come in another order: a repeated run must give the same bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
@@ -92,7 +92,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
-  if (*rows == 0) *rows = 1; /* an archive without a good row; reading it will give the reason */
+  if (*rows == 0) *rows = 1; /* the archive has no good row; reading it will report why */
   if (*rows <= most) return true;
   error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
   if (error) error->too_large = true;
@@ -109,17 +109,17 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
                      "%s holds a network of %s, but %s, --hidden and --classes ask for one of %s",
                      t->config.from_name, network_text(&from->network).text, t->config.train,
                      network_text(network).text);
-  const bool fits = from->step == 0
-                        ? from->rows == 0
-                        : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
-                              from->rows > (from->step - 1) * batch; /* a short last batch */
+  const bool fits =
+      from->step == 0 ? from->rows == 0
+                      : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
+                            from->rows > (from->step - 1) * batch; /* the last batch may be short */
   return fits ||
          error_set(error, "%s was interrupted in the middle of an epoch: continue with its --batch",
                    t->config.from_name);
 }
 
-/* Sets kind[CHECKPOINT_ARRAYS] to the arrays that an engine keeps, the parameters and the
-   training_states, and returns their number. */
+/* Lists in kind[CHECKPOINT_ARRAYS] the arrays that an engine keeps, which are the parameters and
+   the training_states. Returns how many there are. */
 static int list_arrays(const Training *training, CheckpointArray *kind) {
   int count = 0;
   kind[count++] = CHECKPOINT_PARAMETERS;
@@ -129,9 +129,9 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
-/* Continues the run of a checkpoint: sets the engine and the position. If `from` is NULL, sets them
-   to the start of a run. An array that the checkpoint lacks has its first value: moments are 0, and
-   an average equals the trained parameters. */
+/* Sets the engine and the position to the state in checkpoint `from`, or to the start of a run if
+   `from` is NULL. Moments that the checkpoint lacks become 0. If it lacks CHECKPOINT_RAW, its
+   parameters also become the trained parameters. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];
@@ -159,7 +159,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
 
 /* Returns true if every rank succeeded, so that all ranks continue or none does. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
-  double bad = !good; /* ranks that failed */
+  double bad = !good; /* the number of ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
   if (!good || bad == 0) return good;
   error_set(error, "another rank has too little memory for resident rows: try --resident no");
@@ -209,8 +209,8 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
-  /* Streams rows that do not fit in memory of host or device, if the files have no error and can be
-     read again. */
+  /* If the rows do not fit in the memory of the host or the device, streams them, provided that the
+     files can be read again. */
   const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
                           error->too_large && source_can_repeat(t->train.path) &&
                           source_can_repeat(t->judge.path);

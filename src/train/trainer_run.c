@@ -1,5 +1,5 @@
-/* Runs the trainer: trainer_run loops over the epochs, train_epoch over the rows of an epoch. It
-   also decides if a run ends early. trainer_open.c and the loader bring the rows; the engine does
+/* Runs the trainer: trainer_run loops over the epochs, and train_epoch over the rows of an epoch.
+   This file also decides whether a run ends early. The loader reads the rows, and the engine does
    forward, loss, backward and update. */
 #include "train/trainer.h"
 
@@ -10,23 +10,24 @@
 #include "base/random.h"
 #include "train/report.h"
 
-/* The parts of an epoch after which progress is shown. */
+/* An epoch that shows its progress does so after each of this many equal parts. */
 enum { PROGRESS_PARTS = 20 };
 
-/* Derives the key of an order's augmentation from the order's key. It exceeds every staging
-   buffer's number, from which keys are also derived. */
+/* random_order_key derives the keys of augmentation and dropout from the key of the row order and
+   these numbers. It derives other keys from the numbers of windows, which are always smaller. */
 #define AUGMENTATION (1ull << 40)
-#define DROPOUT (1ull << 41) /* derives the key of its dropout */
+#define DROPOUT (1ull << 41)
 
 /* ---- where a run ends early ------------------------------------------------------------------ */
 
-/* An epoch. Functions on an Epoch return false if it failed, with *error set, or was stopped. */
+/* The epoch that is running. Functions that take an Epoch return false if the epoch was stopped, or
+   if it failed; they set *error if it failed. */
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
   int epoch;           /* from 0 */
-  bool in_parts;       /* the epoch is so long that it shows progress and checks for signals */
-  uint64_t steps;      /* steps of its windows so far */
+  bool in_parts;       /* the epoch takes so long that it shows progress and checks for signals */
+  uint64_t steps;      /* steps of the windows so far */
   uint64_t collected;  /* steps whose sums are in the trainer's position */
   double collected_at; /* in seconds_now */
   EpochResult result;
@@ -40,8 +41,8 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
   return e->trainer->stopped = true;
 }
 
-/* Handles a failed read, which a signal may have caused. Only pipes get here with a signal, and
-   ranks do not read pipes. */
+/* Handles a failure. If a signal is pending, it may have interrupted the read of a pipe, and the
+   run counts as stopped. Ranks do not read pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
   if (!e->trainer->stopped && !e->trainer->config.ranks)
@@ -49,13 +50,13 @@ static bool cut_short(Epoch *e) {
   return false;
 }
 
-/* Waits for queued work. If it fails, the failure is returned even if the run was also stopped. */
+/* Waits for queued work and sets *sums. If the work fails, the run no longer counts as stopped. */
 static bool wait_for_sums(Epoch *e, EngineSums *sums, Error *error) {
   Engine *engine = e->trainer->engine;
   return engine->call->collect(engine, sums, error) || (e->trainer->stopped = false);
 }
 
-/* Waits for this epoch's training up to step `end`, and adds its sums. */
+/* Waits for the epoch's training up to step `end`, and adds its sums to the trainer's position. */
 static bool collect(Epoch *e, uint64_t end, Error *error) {
   Checkpoint *at = &e->trainer->position;
   EngineSums sums;
@@ -82,17 +83,17 @@ static void show_progress(const Epoch *e, double done) {
 
 /* ---- the rows of an epoch ------------------------------------------------------------------- */
 
-/* A pass over the rows of a file, window after window. Rows that have stayed in the dataset are
-   taken from there, others from the file. */
+/* A pass over the rows of a file, window after window. Resident rows that were read before are
+   taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* the largest window of rows that have stayed */
-  Loader loader;    /* of the file, with the pass's window; reader is NULL if the rows stayed */
-  uint64_t windows; /* so far */
+  uint64_t most;    /* the most rows of a window that is taken from the dataset */
+  Loader loader;    /* the current window; its reader is NULL if rows come from the dataset */
+  uint64_t windows; /* the number of windows so far */
 } Pass;
 
-/* Goes on to the next window. loader.rows == 0 means that the pass has ended. Fails if the file
-   cannot be read, has changed, or has no rows. */
+/* Moves p->loader to the next window, or sets its `rows` to 0 if the pass has ended. Fails if the
+   file cannot be read, has changed, or has no rows. */
 static bool next_window(Trainer *t, Pass *p, Error *error) {
   TrainerFile *file = p->file;
   Loader *l = &p->loader;
@@ -136,14 +137,14 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 
 /* ---- training ----------------------------------------------------------------------------- */
 
-/* Returns true if the epoch is one window of all rows in random order, once all rows are there.
-   Later epochs of resident rows are. The first epoch is, too, if the file's first window shows rows
-   sorted by label. So the choice depends only on the file. */
+/* Returns true if the epoch waits for all rows and trains on them as one window in random order. If
+   rows are resident, every epoch after the first does so. The first epoch also does so if the
+   file's first window is sorted by label. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
-/* Returns the steps of a window. Only windows of the first epoch are in the file's order. */
+/* Returns a window's steps. Rows keep the file's order only in a first epoch that is not whole. */
 static TrainRange range_of(const Epoch *e, const Pass *pass) {
   const Training *training = &e->trainer->config.training;
   const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
@@ -160,8 +161,8 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Checks the loss up to step `end` and shows the progress. In a whole epoch it does so after each
-   part, otherwise about every `patience` seconds by the clock of the first rank. */
+/* Checks the loss up to step `end` and shows the progress. If is_whole, every call checks the loss.
+   Otherwise a call checks it if `patience` seconds have passed on the first rank's clock. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {
@@ -175,8 +176,8 @@ static bool look(Epoch *e, uint64_t end, double part, Error *error) {
          (!wanted || collect(e, end, error));
 }
 
-/* Trains on a window's steps from the position on, in calls so short that signals are noticed
-   between them. The weights do not depend on where the calls are cut. */
+/* Trains on a window's steps, starting at the trainer's position. The calls to the engine are short
+   so that signals are noticed between them. The weights do not depend on the number of calls. */
 static bool train_window(Epoch *e, TrainRange range, Error *error) {
   Engine *engine = e->trainer->engine;
   Checkpoint *at = &e->trainer->position;
@@ -204,7 +205,7 @@ static bool train_window(Epoch *e, TrainRange range, Error *error) {
   return true;
 }
 
-/* Warns that sorted rows, if streamed, teach one class after the other. */
+/* Warns if sorted rows are streamed, because the network then learns one class after the other. */
 static void say_order(const Epoch *e) {
   const Trainer *t = e->trainer;
   if (t->train.data.sorted && !t->resident && e->events->report)
@@ -218,7 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* If rows come in file order, one window and many differ only by augmentation. */
+  /* In file order, one window gives the same result as many, unless the rows are augmented. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
@@ -227,12 +228,12 @@ static bool train_epoch(Epoch *e, Error *error) {
   bool good = !is_whole(e) || load_rows(t, &t->train, error);
   while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
-    if (pass.loader.reader && is_whole(e)) /* some rows are still missing */
+    if (pass.loader.reader && is_whole(e)) /* some rows are not read yet */
       good = !is_stopped(e, t->position.step);
     else
       good = train_window(e, range_of(e, &pass), error);
   }
-  if (good && pass.loader.reader && is_whole(e)) { /* now all rows are there */
+  if (good && pass.loader.reader && is_whole(e)) { /* now all rows are read */
     pass = (Pass){.file = &t->train, .most = UINT64_MAX};
     e->in_parts = true;
     good = next_window(t, &pass, error) && train_window(e, range_of(e, &pass), error);
@@ -250,7 +251,7 @@ static bool train_epoch(Epoch *e, Error *error) {
 
 /* ---- evaluation --------------------------------------------------------------------------- */
 
-/* Evaluates the judging rows, in calls that are as short as in training. */
+/* Evaluates the judging rows in short calls, as in training. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Pass pass = {.file = &t->judge, .most = UINT64_MAX};
