@@ -1,5 +1,5 @@
-/* Augmentation: the arithmetic of augment.h. test_kernels.c has its kernel, test_augment_engine.c
-   has training on augmented rows. */
+/* Tests the arithmetic of augmentation (augment.h). test_kernels.c tests its kernel;
+   test_augment_engine.c tests training on augmented rows. */
 #include "base/augment.h"
 #include "support/network_reference.h"
 #include "support/test.h"
@@ -17,7 +17,7 @@ static int at(const uint8_t *pixels, int side, double x, double y) {
   return x < 0 || y < 0 || x >= side || y >= side ? 0 : pixels[(int)y * side + (int)x];
 }
 
-/* Returns pixel (x, y) of the copy, read at its place (u, v) between four pixels. */
+/* Returns pixel (x, y) of the augmented copy, interpolated at its source (u, v). */
 static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, int y) {
   const double centre = (side - 1) / 2.0, right = x - centre - (double)m->shift.x,
                down = y - centre - (double)m->shift.y;
@@ -32,13 +32,13 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
   return (int)floor(sum + 0.5);
 }
 
-/* No map and no strength moves nothing. Moves by whole pixels, until nothing is left, and by parts
-   of them; a quarter of a turn; half and twice the size. */
+/* Without a map or strength nothing moves. Other maps shift by whole pixels, even out of the
+   picture, shift by parts of a pixel, turn by 90 degrees, halve or double the size. */
 TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
     uint8_t pixels[MOST_PIXELS], copy[MOST_PIXELS];
-    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise: no two are alike */
+    reference_fill_pixels(pixels, (size_t)(side * side), 1); /* noise, so that pixels differ */
     augment_row(none, 5, 6, pixels, copy, side);
     assert_memory_equal(copy, pixels, (size_t)(side * side));
     foreach (map,
@@ -53,7 +53,7 @@ TEST(test_maps) {
   }
 }
 
-/* The cubic B-spline by its definition. */
+/* The definition of the cubic B-spline. */
 static double b_spline(double distance) {
   const double d = fabs(distance);
   if (d >= 2) return 0;
@@ -71,7 +71,7 @@ TEST(test_splines) {
     }
 }
 
-/* Returns where the control points move a pixel. */
+/* Returns how far the control points move pixel (x, y). */
 static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   const AugmentSpline down = augment_spline(y, SIDE), across = augment_spline(x, SIDE);
   AugmentPoint line[AUGMENT_POINTS];
@@ -80,7 +80,7 @@ static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   return augment_blend(&across, line, 1);
 }
 
-/* Each control point moves only its own neighbourhood, in its own way. */
+/* Each control point moves only the pixels around it, by its own displacement. */
 TEST(test_displacements) {
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
@@ -89,7 +89,7 @@ TEST(test_displacements) {
   }
   EACH_PIXEL(x, y, SIDE, SIDE) {
     const AugmentPoint moved = moved_at(control, x, y);
-    /* splines keep straight lines: point p lies at p - 1 cells */
+    /* splines reproduce linear functions; point p lies at p - 1 cells */
     assert_close(moved.x, (x + 0.5) * AUGMENT_CELLS / SIDE + 1, 1e-5);
     assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
@@ -108,17 +108,17 @@ static AugmentStrengths only(int kind, float strength) {
   return strengths;
 }
 
-/* Draws are uniform up to the ends, and never beyond: of 4000 draws the largest is within 1 in 100.
-   Kinds that are drawn together have the same values as alone. */
+/* Random values are uniform and stay within their limits. The largest of 4000 is within 1% of its
+   limit. A kind of change has the same values alone and together with other kinds. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
-  /* x, y, angle, width, height, lean, elastic; 56 is twice 28 */
+  /* x, y, angle, width, height, lean, elastic; lengths are doubled, since side 56 is twice 28 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
   int alike = 0; /* x and y are independent */
   for (uint32_t row = 0; row < DRAWS; row++) {
-    AugmentMap alone[AUGMENT_ELASTIC]; /* each kind */
+    AugmentMap alone[AUGMENT_ELASTIC]; /* one map per kind */
     for (int k = 0; k < AUGMENT_ELASTIC; k++)
       alone[k] = augment_map(only(k, strong.most[k]), 9, row, 56);
     const AugmentMap shift = alone[AUGMENT_SHIFT], rotate = alone[AUGMENT_ROTATE];

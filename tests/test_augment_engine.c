@@ -1,5 +1,5 @@
-/* Training on augmented rows: compares both engines with rows augmented here by augment.h, which
-   test_augment.c checks. */
+/* Tests training on augmented rows. Both engines must train as on rows that this file augments by
+   augment.h, which test_augment.c tests. */
 #include "base/augment.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
@@ -8,7 +8,7 @@ enum { SIDE = 6, INPUTS = SIDE * SIDE, CLASSES = 10, BATCH = 7, ROWS = 60, KEY =
 
 static const Case usual = {"augmented", INPUTS, {46, 11}, 2, CLASSES, BATCH, ROWS, 0.05f,
                            0.9f,        0,      0,        4, false,   true,  0};
-static const AugmentStrengths nothing; /* is augmented */
+static const AugmentStrengths nothing; /* rows stay as they are */
 
 static Data random_data(uint64_t seed) {
   Data data = {allocate(ROWS, INPUTS), allocate(ROWS, sizeof *data.labels), INPUTS};
@@ -17,7 +17,7 @@ static Data random_data(uint64_t seed) {
   return data;
 }
 
-/* Row r of the window that starts at first_row is the copy for (strengths, key, r). */
+/* Returns the data after augmenting rows first_row + i by (strengths, key, i). */
 static Data by_hand(const Data *data, AugmentStrengths strengths, uint64_t key,
                     uint64_t first_row) {
   Data copy = {allocate(ROWS, INPUTS), data->labels, INPUTS};
@@ -38,14 +38,14 @@ static void send(Engine *engine, const Data *data) {
   send_rows(engine, 0, data, 0, ROWS, 0);
 }
 
-/* Returns NULL if the level does not run the network on this GPU. */
+/* Opens an engine. Returns NULL if this GPU cannot run the network at the level. */
 static Engine *open_on(int level, const Data *data) {
   Engine *engine = open_config(augmented_config(ROWS), level);
   if (engine) send(engine, data);
   return engine;
 }
 
-/* Returns all steps of a window. */
+/* Returns the range of all steps of a window. */
 static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths strengths,
                          uint64_t key) {
   return (TrainRange){.first_row = first_row,
@@ -58,8 +58,8 @@ static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths str
                       .augment_key = key};
 }
 
-/* Checks that the weights of two engines have a relative difference below `limit`, or none if it is
-   0. */
+/* Checks that the relative difference between two engines' weights is below `limit`. If `limit` is
+   0, there must be no difference. */
 static void assert_near(Engine *a, Engine *b, double limit) {
   const Outcome of_a = close_with_outcome(a), of_b = close_with_outcome(b);
   const size_t count = 2 * of_a.floats;
@@ -79,8 +79,8 @@ EACH_LEVEL(test_parts, EPOCH + 1) {
   if (whole) assert_near(whole, parts, 0);
 }
 
-/* Windows, keys and strengths change, and some rows are not augmented. Then the same rows get other
-   data, with the same key. */
+/* Trains on windows with different keys and strengths; some rows are not augmented. Then trains on
+   other data in the same rows with the same key. */
 EACH_LEVEL(test_rows, EPOCH + 1) {
   const Data sent[] = {random_data(31), random_data(33)};
   const AugmentStrengths all = AUGMENT_USUAL;
@@ -106,13 +106,14 @@ EACH_LEVEL(test_rows, EPOCH + 1) {
     range.augment = nothing;
     train(plain, range);
   }
-  /* On the CPU, the engine's augmented rows have the same bits as ours. On a GPU few bytes differ
-     by one, which is 1e-5 of a gradient. Another row's augmentation would be 0.1 of it and more. */
+  /* On the CPU, the engine's augmented rows have the same bits as ours. On a GPU a few pixels
+     differ by 1, which changes a gradient by 1e-5. The augmentation of a wrong row changes it by
+     over 0.1. */
   assert_near(engine, plain, level == CPU ? 0 : 1e-3);
 }
 
-/* Evaluation uses the originals: at rate 0 nothing is learned, so it gives the same result as
-   before. */
+/* Evaluation uses the original rows. Training at rate 0 changes no weight, so the results before
+   and after it are equal. */
 EACH_LEVEL(test_evaluation, EPOCH + 1) {
   Data data = random_data(34);
   Engine *engine = open_on(level, &data);
@@ -133,7 +134,7 @@ EACH_LEVEL(test_evaluation, EPOCH + 1) {
   assert_memory_equal(after, before, sizeof before);
 }
 
-/* It is refused with one sentence, and the engine can still be used. */
+/* Augmentation is refused if rows are not square. The engine can still be used afterwards. */
 EACH_LEVEL(test_not_square, EPOCH + 1) {
   Case c = usual;
   c.inputs++;

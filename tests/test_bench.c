@@ -1,4 +1,4 @@
-/* The reports of mlp-bench. On a GPU, compares the cuBLAS level with the CPU engine. */
+/* Tests the reports of mlp-bench. On a GPU, compares the cuBLAS level with the CPU engine. */
 #include "bench/bench.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
@@ -13,8 +13,8 @@ static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));
 }
 
-/* Within a case the slowest comes first. A tf32 epoch is compared with ours at tf32 and at fp32, an
-   fp32 epoch only with ours at fp32. */
+/* Within a case the slowest program comes first. Another program's tf32 epoch is compared with
+   mlp-train's at tf32 and at fp32; its fp32 epoch only with mlp-train's at fp32. */
 TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
   assert_in(tables(false), "An epoch");
@@ -27,7 +27,7 @@ TEST(test_reports) {
   for (int markdown = 0; markdown < 2; markdown++)
     assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
   OK(bench_plot(&record, path, &error));
-  assert_png(path, 1200, 112 + 4 * 36 + 74); /* only the bars of batch 64 */
+  assert_png(path, 1200, 112 + 4 * 36 + 74); /* the height for the bars of batch 64 alone */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
   OK(record_close(&record, true, &error));
 }
@@ -36,7 +36,7 @@ TEST(test_reports) {
 
 enum { ROWS = 330, FROM = 7 };
 
-/* Trains two epochs, one in file order and one shuffled, in ranges of steps. */
+/* Trains two epochs in several calls each: one epoch in file order, one shuffled. */
 ENGINE_TEST(test_cublas_level) {
   static const Case c = {"cublas", 50,   {33, 20}, 2, 10,    32,    ROWS, 0.05f,
                          0.9f,     0.0f, 0,        3, false, false, 0};

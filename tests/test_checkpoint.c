@@ -1,6 +1,6 @@
-/* Saved and loaded checkpoints: every field, the bytes of the format, a file system that fails,
-   files that are cut off. tests/scenarios/checkpoint.sh has other programs' files and refused
-   files, fuzz_checkpoint.c has damage anywhere, test_output.c has how a file is replaced. */
+/* Tests saving and loading of checkpoints: every field, the bytes of the format, a file system that
+   fails, truncated files. tests/scenarios/checkpoint.sh tests files of other programs and files
+   that are refused, fuzz_checkpoint.c damaged files, test_output.c the replacement of a file. */
 #include <fcntl.h>
 #include <float.h>
 #include <sys/stat.h>
@@ -8,12 +8,12 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* Replaces libc's function: fails as `disk` says, and records its arguments. */
+/* Says how the fsync below, which replaces libc's, fails. It also records what fsync was given. */
 static struct {
-  int file_error, folder_error; /* 0: none */
-  int interrupts;               /* so many calls are interrupted before one succeeds */
-  struct stat file;             /* its state when it was synced */
-  ino_t target;                 /* what `path` was when the folder was synced */
+  int file_error, folder_error; /* 0 if the call succeeds */
+  int interrupts;               /* number of calls that are interrupted before one succeeds */
+  struct stat file;             /* state of the file when it was synced */
+  ino_t target;                 /* inode of `path` when the folder was synced */
   const char *path;
 } disk;
 
@@ -34,7 +34,7 @@ int fsync(int file) {
 /* A file in the working folder. It does not exist at first. */
 static const char model[] = "model.safetensors";
 
-/* Fills the first `count` arrays with values, and zeros as padding. */
+/* Fills the first `count` arrays: values that differ, and zeros as padding. */
 static void make_arrays(Checkpoint *checkpoint, int count) {
   const Network *network = &checkpoint->network;
   checkpoint->count = count;
@@ -60,8 +60,8 @@ static Checkpoint must_load(void) {
   return checkpoint;
 }
 
-/* Every test has a checkpoint of a network 5 - 7 - 3 - 2, in which all values differ. save_sample
-   writes it to `model`; `saved` has the bytes. */
+/* A checkpoint of a network 5 - 7 - 3 - 2 in which all values differ. Every test gets a new one.
+   save_sample writes it to `model` and sets `saved` to the file's bytes. */
 static Checkpoint sample;
 static Content saved;
 
@@ -94,8 +94,8 @@ static void save_sample(void) {
   saved = read_content(model);
 }
 
-/* Checks that the sample cannot be saved: the error is "cannot", the verb (save, write), the path
-   and `message`. */
+/* Checks that the sample cannot be saved. The error must be "cannot VERB PATH: MESSAGE"; the verb
+   is save or write. */
 static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   error.text[0] = '\0';
   assert_false(checkpoint_save(&sample, path, &error));
@@ -108,7 +108,7 @@ static void assert_content(Content expected) {
   assert_memory_equal(content.bytes, expected.bytes, expected.size);
 }
 
-/* Checks that a loaded checkpoint is saved as the same bytes. */
+/* Checks that saving, loading and saving again gives the same bytes. */
 static void round_trip(const Checkpoint *checkpoint) {
   must_save(checkpoint);
   Content content = read_content(model);
@@ -128,7 +128,7 @@ SAVING(every_field_comes_back) {
   sample.test_accuracy = -0.0;
   sample.best_epoch = sample.epoch = 0;
   round_trip(&sample);
-  sample.count = 1; /* the parameters alone */
+  sample.count = 1; /* only the parameters */
   memset(sample.kind, 0, sizeof sample.kind);
   sample.test_accuracy = sample.best_accuracy = NAN;
   sample.step = sample.correct = sample.rows = 0;
@@ -136,7 +136,7 @@ SAVING(every_field_comes_back) {
   round_trip(&sample);
   checkpoint_free(&sample);
   assert_null(sample.parameters);
-  checkpoint_free(&sample); /* zeros */
+  checkpoint_free(&sample); /* does nothing, since it is all zeros */
   assert_files(1);
 }
 
@@ -153,7 +153,7 @@ SAVING(networks_of_one_and_of_many_layers_come_back) {
 
 SAVING(file_is_as_the_format_says) {
   const Network *n = &sample.network;
-  uint8_t data[4 * 148]; /* the lowest byte first, as on this machine */
+  uint8_t data[4 * 148]; /* little-endian, like this machine */
   size_t at = 0;
   FILE *header = text_open();
   fputs("{\"__metadata__\":{\"format\":\"mlp-train\",\"version\":\"1\",\"epoch\":\"12\","
@@ -175,7 +175,7 @@ SAVING(file_is_as_the_format_says) {
     at = end;
   }
   const char *text = text_close(header);
-  const size_t length = (strlen(text) + 8) / 8 * 8; /* with its brace, padded by spaces */
+  const size_t length = (strlen(text) + 8) / 8 * 8; /* with a brace and padding */
   save_sample();
   assert_int_equal(saved.size, 8 + length + at);
   assert_memory_equal(saved.bytes, &(uint64_t){length}, 8);
@@ -186,7 +186,7 @@ SAVING(file_is_as_the_format_says) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
-/* The file is on the disk before it is renamed, and the folder afterwards. */
+/* The file is synced before it is renamed. Its folder is synced after that. */
 SAVING(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
   disk.path = model;
@@ -205,7 +205,7 @@ SAVING(save_reaches_the_disk) {
   disk.folder_error = EIO;
   assert_refuses_to_save(
       "write", model, text_printf("its folder cannot be written to the disk: %s", strerror(EIO)));
-  disk.folder_error = EINVAL; /* a file system without it */
+  disk.folder_error = EINVAL; /* a file system that cannot sync folders */
   round_trip(&sample);
   memset(&disk, 0, sizeof disk);
 }
@@ -225,7 +225,7 @@ SAVING(what_cannot_be_saved_is_said) {
   assert_files(0);
 }
 
-/* A truncated file is refused, whatever its length, and nothing stays allocated. */
+/* A truncated file of any length is refused, and nothing stays allocated. */
 SAVING(truncated_files_are_refused) {
   save_sample();
   for (size_t size = saved.size; size-- > 0;) {

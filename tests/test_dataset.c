@@ -1,8 +1,8 @@
-/* The CSV reader: the files that it accepts, those that it refuses, and each error, line by
-   line. */
+/* Tests the CSV reader: which files it accepts, which files it refuses, and the text of each
+   error. */
 #include "support/csv.h"
 
-/* Ends of messages, after the place. */
+/* Endings of error messages, after file, line and column. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"
 #define NOT_A_LABEL " is not a label from 0 to 9"
 #define WORD ": --names lists labels that are words"
@@ -11,7 +11,7 @@
 #define STRAY_QUOTE "a stray quote"
 #define OPEN_QUOTE "a quoted field that does not end on its line"
 
-/* Texts, and the rows that each of them gives. */
+/* Each text of a case gives the rows of the case. */
 TEST(test_accepted) {
   static const struct {
     const char *rows, *texts[11];
@@ -32,7 +32,7 @@ TEST(test_accepted) {
       {"1,2,3,4,5,6,7,8,9;",
        {"0,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n", "1,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,9\n",
         "x,0,1,2,3,4,5,6,7\n1,2,3,4,5,6,7,8,9\n", "x,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n"}},
-      {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* so few columns could be a row */
+      {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* with so few columns, this line could be a row */
       {"1,3,4,5,6,7,8,9,10;", {"1,3,4,5,6,7,8,9,10\n"}},
       {"5,0,128;",
        {"5.0,0.0,128.0\n",
@@ -44,15 +44,15 @@ TEST(test_accepted) {
       expect((CsvCase){*text, row->rows, 0, 0, NULL});
 }
 
-/* Rows with and without a label, as the number of columns shows. Rows without one are printed with
-   a 0. */
+/* When a network reads a file, the number of columns shows if rows have labels. Rows without a
+   label are printed with label 0. */
 TEST(test_for_a_network) {
   static const CsvCase cases[] = {
       {"1,2\n3\n", "0,1,2;", 2, 0, "1 field, but line 1 has 2"},
       {"1,2\n256,4\n", "0,1,2;", 2, 1, "'256'" NOT_A_PIXEL},
       {"1,2\n3,x\n", "0,1,2;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
-      {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are not read */
+      {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are ignored */
       {",2,3\ncat,4,5\n", "0,2,3;0,4,5;", 0, 0, NULL},
       {"1\n", "", 1, 0, "1 field, but the network takes 2 pixels a row, with or without a label"},
       {"a,b,c,d\n1,2,3,4\n", "", 1, 0,
@@ -70,7 +70,7 @@ TEST(test_for_a_network) {
   reading.inputs = 0;
 }
 
-/* A column of labels that is named by the caller. */
+/* The caller may name the column of labels. */
 TEST(test_label_column) {
   static const struct {
     const char *label;
@@ -113,7 +113,7 @@ TEST(test_widest_row) {
   }
 }
 
-/* Fields that are not numbers, or too large, in either column. */
+/* Fields that are too large or not numbers are refused, as labels and as pixels. */
 TEST(test_bad_numbers) {
   static const char *const fields[] = {"",    "256", "99999999999999999999", "-1", "2.5", "0x1",
                                        "1 2", "12a"};
@@ -193,7 +193,7 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-/* A label that is not read may be empty, so that more rows fit a chunk. */
+/* Labels that are ignored may be empty. Rows are then shortest, and most of them fit a chunk. */
 TEST(test_shortest_rows) {
   enum { SHORT_ROWS = 300000 };
   FILE *file = folder_create(path);
@@ -206,7 +206,7 @@ TEST(test_shortest_rows) {
   assert_int_equal(got.rows, SHORT_ROWS);
 }
 
-/* Blank lines that fill whole chunks are accepted at the end, but not if a line follows. */
+/* Blank lines that fill whole chunks are accepted at the end of a file, but not before a row. */
 TEST(test_many_blank_lines) {
   enum { BLANK = 1000000 };
   char *text = memset(allocate(BLANK + 8, 1), '\n', BLANK + 8);
@@ -216,7 +216,7 @@ TEST(test_many_blank_lines) {
   expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
 }
 
-/* The longest line is read at any place. A longer one is not kept in memory. */
+/* The longest line allowed is read anywhere in a file. A longer line is not kept in memory. */
 TEST(test_long_lines) {
   enum { LONGEST = 262143, BEFORE = 70001 };
   foreach (before, VALUES(size_t, BEFORE, 0))
@@ -240,13 +240,13 @@ TEST(test_open_quote_over_chunks) {
   expect_bytes(4 * rows, (CsvCase){text, "1,2;1,2;", 3, 2, OPEN_QUOTE});
 }
 
-/* If an archive of one chunk is cut off anywhere or damaged, it gives no row. Zeros after it, as
-   from tapes and dd, are ignored. Members may follow each other. */
+/* An archive of one chunk that is truncated or damaged gives no row. Zeros after an archive, which
+   tapes and dd write, are ignored. An archive may consist of several gzip members. */
 TEST(test_archives) {
   static const char three[] = "1,2\n3,4\n5,6\n";
   static const struct {
     int members;
-    size_t damaged, zeros; /* damaged: a byte, counted from the end; 0 means none */
+    size_t damaged, zeros; /* damaged: place of a damaged byte from the end; 0 means none */
     const char *last, *rows, *what;
   } cases[] = {
       {1, 6, 0, "", "", "is a damaged gzip archive: incorrect data check"},

@@ -1,6 +1,7 @@
-/* The CSV reader on long files. Rows, order and errors are the same for any number of threads and
-   any timing of the bytes. Also tests progress and closing, pipes, whose length is unknown, failing
-   reads, and files that change while they are read. Parsing ahead leaves memory for others. */
+/* Tests the CSV reader on long files. Rows, their order and errors must be the same for any number
+   of threads and any timing of the bytes. Also tests progress, closing, pipes (their length is
+   unknown), reads that fail, files that change while they are read, and the memory used to parse
+   ahead. */
 #include "support/csv.h"
 #include "support/process.h"
 
@@ -11,8 +12,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* All reads of this program come here. They return pieces, are interrupted, and fail once
-   `good_bytes` have been read. */
+/* All reads of this program call this read(). If read_badly, it returns small pieces and is
+   interrupted. It fails after `good_bytes` bytes. */
 static bool read_badly;
 static size_t good_bytes = SIZE_MAX;
 
@@ -48,7 +49,7 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* of a member */
+enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* ROWS: of a member */
 
 static int wait_for_rows(void *unused, Error *why) {
   (void)unused;
@@ -59,9 +60,9 @@ static int wait_for_rows(void *unused, Error *why) {
   return !reader || dataset_max_rows(reader, most) != most + 1;
 }
 
-/* A small archive has 400 MB of rows. With 128 MB of memory, only 64 MB of rows may wait. The
-   reader then knows that there are more rows, and the waiting rows can be read. This test comes
-   first, because the limit would include memory of threads from other tests. */
+/* A small archive holds 400 MB of rows. With 128 MB of memory, the reader may parse only 64 MB of
+   rows ahead. It then knows that there are more rows, and the parsed rows can be read. This test
+   comes first, because the limit also counts memory of threads that other tests start. */
 TEST(test_half_of_the_memory) {
   if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
   Text member = {0};
@@ -75,15 +76,15 @@ TEST(test_half_of_the_memory) {
   assert_in_range(ended.kilobytes / 1024, 32, 80);
 }
 
-/* Reads a file of about 20 chunks. The rows are the same bits in the same order, for any number of
-   threads and of rows read ahead. */
+/* Reads a file of about 20 chunks. The rows and their order must not depend on the number of
+   threads or on the number of rows read ahead. */
 TEST(test_the_same_rows) {
   static const size_t aheads[] = {0, 1, 5000}, blocks[] = {1, 777, 100000};
   static const struct {
-    size_t members; /* of an archive; 0 means text */
+    size_t members; /* number of gzip members; 0 means plain text */
     bool badly, piped;
   } ways[] = {{.badly = false}, {.badly = false},
-              {.badly = false}, /* with each look-ahead */
+              {.badly = false}, /* three times, with different `aheads` */
               {.members = 3},   {.members = 2, .badly = true},
               {.piped = true},  {.members = 1, .piped = true}};
   draw_csv(1, 30000, 60);
@@ -100,7 +101,7 @@ TEST(test_the_same_rows) {
     read_badly = ways[w].badly;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
-      const bool bounded = !members && !ways[w].piped; /* otherwise all rows are counted first */
+      const bool bounded = !members && !ways[w].piped; /* if not, all rows are counted first */
       read_table(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
       assert_string_equal(got.error.text, "");
       assert_read_rows(&wanted);
@@ -110,8 +111,8 @@ TEST(test_the_same_rows) {
   }
 }
 
-/* There are two bad rows, one in a late chunk and one after it. The first error is reported after
-   all earlier rows, and again by the next call. */
+/* A file has two bad rows, both in late chunks. The reader first delivers all rows before the first
+   bad row. Then it reports that row's error, and again if it is called again. */
 TEST(test_late_error) {
   enum { GOOD = 200000, WORSE = 2000 };
   const size_t length = 4 * (GOOD + WORSE) + 8;
@@ -156,8 +157,8 @@ TEST(test_progress_and_bound) {
   dataset_close(reader);
 }
 
-/* If the number of rows is unknown, they are counted: all of them, or until there are too many, or
-   as far as rows may be parsed ahead. */
+/* If the number of rows is unknown, the reader counts rows: all of them, or until there are too
+   many, or as far as it may parse ahead. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);
   Text archive = {0};
@@ -178,7 +179,7 @@ TEST(test_counted_rows) {
   }
 }
 
-/* A reader of a pipe can be closed while its writer neither writes nor ends. */
+/* A reader of a pipe can be closed while the writer keeps the pipe open without writing. */
 TEST(test_close_a_silent_pipe) {
   enum { LENGTH_OF_A_CHUNK = 1 << 18 };
   Text writing = {repeat_row(LENGTH_OF_A_CHUNK / 4), LENGTH_OF_A_CHUNK};
@@ -201,14 +202,14 @@ TEST(test_read_error) {
     read_table(3, 0, 100000);
     good_bytes = SIZE_MAX;
     assert_string_equal(got.error.text, "cannot read x.csv: Input/output error");
-    wanted.rows = 0; /* every whole line before */
+    wanted.rows = 0; /* the whole lines before the failure */
     for (size_t i = 0; late && i < 1000000; i++) wanted.rows += drawn.text[i] == '\n';
     assert_int_equal(got.rows, wanted.rows);
     if (late) assert_read_rows(&wanted);
   }
 }
 
-/* Rows that were read before a change are delivered, followed by one error. */
+/* If a file changes, the rows read before the change are delivered. Then comes one error. */
 TEST(test_changed_files) {
   enum { GROWS, UNDER_ITS_OLD_TIME, IS_REPLACED };
   draw_csv(14, 40000, 60);
@@ -225,7 +226,7 @@ TEST(test_changed_files) {
     if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
     if (change == UNDER_ITS_OLD_TIME) {
       const struct timespec tick = {0, 20000000}, old[] = {stamp.st_atim, stamp.st_mtim};
-      nanosleep(&tick, NULL); /* the kernel's times move by a few milliseconds */
+      nanosleep(&tick, NULL); /* the clock of file times advances every few milliseconds */
       assert_int_equal(futimens(file, old), 0);
     }
     if (change == IS_REPLACED) write_file("1,2\n", 4);

@@ -1,5 +1,5 @@
-/* The emulator's watch finds what stands beside each kernel of emulated/planted.cu, and counts what
-   a GPU would be asked for. */
+/* The emulator's watch must find the faults planted in emulated/planted.cu; a comment beside each
+   kernel there is the expected report. The watch also counts the memory requests of a GPU. */
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR
@@ -19,8 +19,8 @@ static float *new_array(const char *name, bool is_constant) {
   return memory;
 }
 
-/* Compares the findings about a plant, and keeps its counts. Without an error, costs are
-   reported. */
+/* Runs planted kernel `which` and checks the report: errors or, without errors, costs. Returns
+   false if there is no such kernel. */
 static bool is_told(int which) {
   char errors[MOST], costs[MOST], wanted[MOST];
   int line;
@@ -50,13 +50,13 @@ TEST(errors_are_found_with_their_lines) {
   assert_true(which > 8);
 }
 
-/* Lanes that take a branch in different rounds of a loop make separate requests: 8 per warp, not
-   4. */
+/* Lanes that take a branch in different iterations of a loop make separate requests: 8 per warp,
+   not 4. */
 TEST(requests_are_joined_by_rounds) {
   is_told(PARTED);
   const EmulatorCounts counts = emulator_counts();
   assert_int_equal(counts.launches, 1);
-  assert_int_equal(counts.requests, 8 * 8 + 8); /* and 8 stores, of 4 sectors */
+  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8 are stores, of 4 sectors each */
   assert_int_equal(counts.sectors, 8 * (2 * 4 + 6 * 5) + 8 * 4);
 }
 

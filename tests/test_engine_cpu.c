@@ -1,10 +1,10 @@
-/* Properties that only the CPU engine has. See also test_engine_results.c,
-   test_engine_interface.c. */
+/* Tests what only the CPU engine promises. test_engine_results.c and test_engine_interface.c test
+   every engine. */
 #include <float.h>
 
 #include "support/engine_tests.h"
 
-/* Trains `epochs` shuffled epochs of the configuration, on rows that are augmented as it says. */
+/* Trains `epochs` shuffled epochs, with the augmentation of the configuration. */
 static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
   Engine *engine = open_config(config, CPU);
   send_all(engine, data, c->rows);
@@ -39,10 +39,10 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   }
 }
 
-/* A network without hidden layers has the given logits for a white row. Checks the loss, whether
-   the row is correct, and the weights after a step at rate 1, from which the gradient, softmax -
-   one-hot, was subtracted. Negative logits would underflow if the maximum started at 0. Among equal
-   logits the first is predicted. */
+/* Gives a network without hidden layers such weights that a white row has the given logits. Checks
+   the loss and whether the row is correct. A step at rate 1 must subtract the gradient, softmax -
+   one-hot, from the weights. If softmax's maximum started at 0, negative logits would underflow.
+   Among equal logits, the first is the prediction. */
 ENGINE_TEST(losses_of_logits) {
   const double tail = log(1 + exp(-1) + exp(-2)), p = exp(-tail), q = 1 / (2 + exp(-2)),
                two = log(2);
@@ -80,7 +80,7 @@ ENGINE_TEST(losses_of_logits) {
   }
 }
 
-/* The loss must not be finite, so that the failure shows. */
+/* If training fails at an extreme rate, the loss must show it by not being finite. */
 ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
   foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
     for (int batch = 1; batch <= 8; batch += 7) {
@@ -92,7 +92,7 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
 
 static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, USUAL(0), 3};
 
-/* Numbers below 1e-38 become 0 only in the engine's threads. */
+/* Only the engine's threads flush numbers below 1e-38 to 0. The caller's thread keeps them. */
 ENGINE_TEST(denormals_are_the_callers_own) {
   const Data data = make_data(&tiny);
   run(&tiny, usual_config(&tiny), &data, 1);

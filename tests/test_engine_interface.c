@@ -1,7 +1,7 @@
-/* Every engine keeps the promises of engine.h: the CPU engine, and the CUDA engine at every level
-   of fusion. Tests two staging buffers while the device works, sums, reading and writing of
-   parameters, refusals, and the state after a real GPU failed. (test_faults.c fails every call of a
-   stand-in GPU.) test_engine_results.c tests what engines compute. */
+/* Tests that every engine, the CPU engine and the CUDA engine at every level of fusion, keeps the
+   promises of engine.h. Tests staging buffers while the device works, sums, reading and writing of
+   parameters, refusals, and the state after a failure of a real GPU. test_faults.c makes calls to a
+   stand-in GPU fail. test_engine_results.c tests what engines compute. */
 #include "support/engine_tests.h"
 
 #include <time.h>
@@ -14,7 +14,7 @@
 
 typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;
 
-/* The sums collected while an engine trained, up to its end. */
+/* All sums that were collected from an engine. */
 static EngineSums collected;
 
 static void add(EngineSums some) {
@@ -36,9 +36,9 @@ static Outcome end(Engine *engine) {
   return o;
 }
 
-/* The data stream through two buffers of the dataset. If RESIDENT, each window has its own place.
-   Each window is trained on many times, until the host is far ahead of the device, then
-   evaluated. */
+/* The data stream in windows through two parts of the dataset. If RESIDENT, each window has its own
+   place. The engine trains on each window many times, so that the host gets far ahead of the
+   device. Then it evaluates the window. */
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
@@ -67,10 +67,10 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
 
 /* ---- weights, refusals -------------------------------------------------------------------- */
 
-/* Parameters start as network_initialise sets them, momentum at 0. Without a learning rate they
-   stay. If parameters are read and written, training continues as if nothing had happened, in the
-   order of the current range, even if its first row and key are as before. Parameters can be
-   written alone, too. */
+/* Parameters start as network_initialise sets them, the momentum as 0. Learning rate 0 changes
+   neither. After parameters are read and written, training continues as if nothing had happened. It
+   uses the order of the current range, even if its first row and key are as before. Parameters can
+   also be written without the momentum. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
   TrainRange half = epoch_of(c, 1), still = half;
@@ -103,7 +103,7 @@ CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
 }
 
-/* Requests outside of the dataset are refused, and the engine still works. */
+/* Requests for rows outside of the dataset are refused. The engine still works afterwards. */
 CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   enum { ROWS = 60, STEPS = 9, STAGED = 28 };
   static const char outside[] = "dataset of 60 rows", no_steps[] = "no steps";
@@ -128,7 +128,7 @@ CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   FAILS(call->predict(engine, ROWS - 4, 5, (float[50]){0}, &error), outside);
   foreach (b, bad) FAILS(call->train(engine, &b->range, &error), b->said);
   send_all(engine, data, c->rows);
-  train(engine, (TrainRange){.rows = c->rows}); /* no steps */
+  train(engine, (TrainRange){.rows = c->rows}); /* a range without steps */
   train(engine, epoch_of(c, 0));
   assert_int_equal(close_with_outcome(engine).sums.rows, ROWS);
 }
@@ -161,7 +161,7 @@ static bool try_epoch(Engine *engine) {
          engine->call->collect(engine, &sums, &error) && sums.rows == MOST;
 }
 
-/* Checks that the engine trains an epoch, and closes it. */
+/* Checks that the engine can train an epoch, and closes the engine. */
 static void assert_works(Engine *engine) {
   OK(engine != NULL);
   const Data data = make_data(&cases[SHORT]);
@@ -175,8 +175,9 @@ static void assert_failed(bool done, const char *said) {
   assert_true(error.of_gpu);
 }
 
-/* A memory limit works to the byte, and the memory measured without a limit suffices. A network too
-   large for any GPU, with activations of 1.8 TB, is refused and does not affect the next engine. */
+/* A memory limit is exact to the byte: the memory that an engine takes without a limit is enough,
+   one byte less is not. A network with 1.8 TB of activations is too large for any GPU. It is
+   refused and does not affect the next engine. */
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {
@@ -202,8 +203,8 @@ ENGINE_TEST(test_device_memory) {
   assert_works(engine_cuda_open(&config, &error));
 }
 
-/* After an invalid address every call reports the failure, but the CPU still works. This process
-   can no longer use the GPU, so this test is the last. */
+/* After a kernel used an invalid address, every call reports the failure, but the CPU engine works.
+   This process can no longer use the GPU, so this test is the last. */
 ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();
   if (quick()) skip_because("compute-sanitizer would report the fault");
@@ -214,7 +215,7 @@ ENGINE_TEST(test_failure_that_sticks) {
   send_all(engine, &data, MOST);
   OK(try_epoch(engine));
   uint8_t **d_pixels = &((CudaEngine *)engine)->d_pixels, *const before = *d_pixels;
-  *d_pixels += (size_t)1 << 46; /* nobody's */
+  *d_pixels += (size_t)1 << 46; /* an address without memory */
   const bool worked = try_epoch(engine);
   *d_pixels = before;
   assert_false(worked);
