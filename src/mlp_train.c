@@ -53,7 +53,7 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
 }
 
 /* Returns true if the option may differ between ranks. Each rank has its own threads and its own
-   names of input files. Only the first rank prints and writes files. */
+   names of files like --resume's. Only the first rank prints and writes files. */
 static bool may_differ(const OptionRow *row) {
   const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
   return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||

@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "engine/training.h"
 
-/* Only set functions, whose options are not const, write there. */
+/* Returns the row's field. The cast drops const, but only `set` functions write to the field. */
 static void *field_of(const OptionRow *row, const void *options) {
   return (char *)options + row->field;
 }
@@ -19,7 +19,7 @@ static void *field_of(const OptionRow *row, const void *options) {
 
 enum { MEGABYTE = 1000000 };
 
-/* Sets *whole to the whole number in the text. Returns false if it is not one from low to high. */
+/* Sets *whole to the whole number in the text. Returns false if there is none from low to high. */
 static bool whole_of(const char *text, double low, double high, uint64_t *whole) {
   char *end;
   errno = 0;
@@ -53,12 +53,12 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
                  option_whole64 = {set_whole, get_whole, NULL, true},
                  option_megabytes = {set_whole, get_whole, NULL, true};
 
-/* Returns the number that the text begins with, as a float32, or NAN if it is not one from low to
-   high. *end follows the number. */
+/* Returns the number at the start of the text as a float32, or NAN if there is no number from low
+   to high. Sets *end to the text after the number. */
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
-  const bool underflows = errno == ERANGE && number == 0; /* a denormal result is still a number */
+  const bool underflows = errno == ERANGE && number == 0; /* a denormal result is good */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
                     number >= (float)low && number <= (float)high;
   return good ? number : NAN;
@@ -151,7 +151,7 @@ static bool set_paths(const OptionRow *row, const char *value, void *options, Er
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
     return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
-  OptionRow next = *row; /* the field that takes the next path */
+  OptionRow next = *row; /* a row whose field is the next path of the list */
   next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
   if (!set_path(&next, value, options, error)) return false;
   list->count++;
@@ -198,7 +198,7 @@ const OptionKind option_path = {set_path, get_text, file_at, false},
 
 enum { LIST = 512 }; /* maximum characters of a list */
 
-/* Copies a list for strsep. Returns NULL, which has no items, if the value is "none". */
+/* Copies a list for strsep. Returns NULL, an empty list, if the value is "none". */
 static char *items_of(const char *value, char copy[LIST], bool *good) {
   *good = (size_t)snprintf(copy, LIST, "%s", value) < LIST;
   return strcmp(value, "none") == 0 ? NULL : copy;
@@ -262,7 +262,7 @@ static ShortText get_shares(const OptionRow *row, const void *options) {
 
 const OptionKind option_shares = {set_shares, get_shares, NULL, false};
 
-/* none, or some of the choices, each at most once. */
+/* Reads "none", or a list of choices that names each choice at most once. */
 static bool set_strengths(const OptionRow *row, const char *value, void *options, Error *error) {
   AugmentStrengths strengths = {0};
   bool seen[AUGMENT_KINDS] = {false}, good;
@@ -292,7 +292,7 @@ static bool set_strengths(const OptionRow *row, const char *value, void *options
                    AUGMENT_USUAL.most[0], value);
 }
 
-/* Usual strengths are not written. */
+/* Writes a strength only if it differs from the usual strength. */
 static ShortText get_strengths(const OptionRow *row, const void *options) {
   const AugmentStrengths *strengths = field_of(row, options);
   ShortText list = {""};

@@ -13,10 +13,10 @@
 #include "base/nearest.h"
 #include "base/sizes.h"
 
-/* Refuses a stack that is too small for the program or for its threads, for which OpenMP takes the
-   same limit. Runs before main, because main's frame alone might not fit. */
+/* Ends the program if the stack is too small. OpenMP uses the same limit for the stacks of threads.
+   Runs before main, because even main's frame might not fit. */
 __attribute__((constructor)) static void check_stack(void) {
-  enum { LEAST = 1 << 20 }; /* bytes, more than twice what tests need */
+  enum { LEAST = 1 << 20 }; /* bytes; more than twice what the tests need */
   struct rlimit stack;
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
   fprintf(stderr, "%s: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
@@ -51,8 +51,8 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
-/* Sets the sentence for getopt_long's '?' and ':'. optopt is the row's code, an unknown letter, or
-   0 for an unknown long name. */
+/* Sets *error after getopt_long has returned '?' or ':'. optopt is the row's code, an unknown
+   letter, or 0 for an unknown long name. */
 static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
                                  const char *given, Error *error) {
   if (row && missing)
@@ -86,7 +86,7 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
     if (row->letter && row->argument) letters[used++] = ':';
   }
   opterr = 0;
-  optind = 0; /* start anew */
+  optind = 0; /* resets getopt_long */
   for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
     if (code == '?' || code == ':')
       return wrong_usage(table, row_of(table, optopt), code == ':', argv[optind - 1], error);
@@ -118,7 +118,7 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
   const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
   if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* as in the shell; `| head` is not a failure */
+  if (error->unread) return 128 + SIGPIPE; /* as a shell reports it; `| head` is not a failure */
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;

@@ -1,11 +1,11 @@
 /* The options of a program as the rows of a table. A row holds everything about an option. The
-   command line (getopt_long), the defaults, --help and the comparison of files all read it, so they
-   cannot disagree.
+   command line (getopt_long), the defaults, --help and the check for equal files all read the row,
+   so they cannot disagree.
 
    A program has a plain struct for its options and a table of rows made by OPTION_ROW. Its main
    calls option_table_read and option_table_end. src/mlp_digits.c is an example.
 
-   option_kinds.h has the kinds. A program may add its own. */
+   option_kinds.h declares the kinds of options. A program may add kinds of its own. */
 #pragma once
 
 #include "base/output.h"
@@ -14,40 +14,40 @@
 typedef struct OptionRow OptionRow;
 
 /* The type of a row's value. `options` is the program's struct. `set` checks `value` in full and
-   stores it in the row's field. Its error names the option, the value and what is allowed. `get`
-   returns the field as text that `set` reads. */
+   stores it in the row's field. Its error names the option, the value and the allowed values. `get`
+   returns the field as text that `set` can read. */
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
   ShortText (*get)(const OptionRow *row, const void *options);
   /* Returns the index-th file that the field names, from 0, or NULL after the last. The pointer is
      NULL if the kind names no files. */
   const char *(*file)(const OptionRow *row, const void *options, int index);
-  bool is_number; /* get returns a number of JSON */
+  bool is_number; /* the text that get returns is a JSON number */
 } OptionKind;
 
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
 
 struct OptionRow {
-  const char *group;      /* heading of the help and section of the configuration file that begin
-                             here; NULL continues the previous row's */
-  const char *name;       /* long name and key of a configuration file */
-  char letter;            /* short name, 0: none */
-  const char *argument;   /* what the help calls the argument; NULL if the option takes none */
-  const char *initial;    /* the default, as a user would write it; "" means no value, NULL also
-                             means no key of a configuration file */
-  const char *help;       /* one line of plain English without a full stop */
-  const OptionKind *kind; /* NULL for --help and --version */
-  size_t field;           /* offset in the program's struct */
-  double low, high;       /* limits of a number, both included */
-  const char *const *choices; /* names of a choice, NULL at the end; the field holds an index */
+  const char *group; /* heading of the help, and section of the configuration file, that begin with
+                        this row; NULL continues the previous group */
+  const char *name;  /* long name, and key in a configuration file */
+  char letter;       /* short name; 0 means none */
+  const char *argument; /* the argument's name in the help; NULL if the option takes no argument */
+  const char *initial;  /* the default, as a user would write it; "" means no value; NULL means no
+                           value and no key in a configuration file */
+  const char *help;     /* one line of plain English without a full stop */
+  const OptionKind *kind;     /* NULL for --help and --version */
+  size_t field;               /* offset of the value in the program's struct */
+  double low, high;           /* limits of a number, both included */
+  const char *const *choices; /* names of the choices, then NULL; the field holds an index */
   FileRole file;              /* whether the file that the option names is read or written */
-  const char *endings;        /* allowed endings of an output's name: "jsonl csv" */
+  const char *endings;        /* allowed endings of an output's name, as "jsonl csv" */
   bool may_lack_ending;       /* an output's name may also have no ending */
-  unsigned takers;            /* bits of the program's commands that take the option */
-  int resume;                 /* the program's rule for a run that resumes */
+  unsigned takers; /* the commands that take the option, as bits that the program defines */
+  int resume;      /* the program's rule for resumed runs */
 };
 
-/* A row for the program's struct STRUCT. Other members may follow the help. */
+/* Makes a row whose field is in the program's struct STRUCT. Other members may follow the help. */
 #define OPTION_ROW(STRUCT, NAME, ARGUMENT, INITIAL, KIND, FIELD, ...)                              \
   {                                                                                                \
     .name = (NAME), .argument = (ARGUMENT), .initial = (INITIAL), .kind = &(KIND),                 \
@@ -64,7 +64,7 @@ enum { OPTION_ROWS = 96 }; /* maximum rows of a table */
 
 typedef struct {
   const char *program;
-  const char *usage;     /* lines of the help above the options, from "Usage: " on */
+  const char *usage;     /* lines of the help above the options; begins with "Usage: " */
   const char *notes;     /* lines below the options, after an empty line; "" means none */
   const OptionRow *rows; /* rows of one group stand together */
   size_t count;
@@ -81,16 +81,16 @@ typedef enum {
   OPTIONS_FAILURE, /* *error says what is wrong with a file that the command line names */
 } OptionsResult;
 
-/* Sets each field whose row has a default. Other fields keep their value, which is zero. */
+/* Sets each field whose row has a default. Other fields keep their value. */
 void option_table_default(const OptionTable *table, void *options);
 
 /* Sets the options in argv. Other fields of *options keep their value. May reorder argv as
-   getopt_long does; *first is the index of the first word that is not an option. */
+   getopt_long does; sets *first to the index of the first argument that is not an option. */
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error);
 
-/* Does the same for a program that takes only options, starting from their defaults. Refuses other
-   words, and options by which one file would be written and read, or written twice. */
+/* Sets all options to their defaults, then sets the options in argv. Refuses arguments that are not
+   options, and options by which one file would be written and read, or written twice. */
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error);
 
@@ -100,21 +100,21 @@ const char *option_group(const OptionRow *row);
 /* Returns true if the option's values in the two structs differ. */
 bool option_differs(const OptionRow *row, const void *options, const void *others);
 
-/* Prints what --help, --version or an error asks for, and returns the program's exit status: 0; 1
-   if the text could not be printed or `result` is OPTIONS_FAILURE; 2 for wrong usage. command: the
-   program's name as it was called. */
+/* Prints the help, the version or the error that `result` asks for. Returns the program's exit
+   status: 2 for wrong usage, 1 for another failure, 128 + SIGPIPE if standard output is a closed
+   pipe, otherwise 0. `command` is argv[0]. */
 int option_table_end(const OptionTable *table, OptionsResult result, const char *command,
                      Error *error);
 
 /* Prints --help in at most 80 columns. */
 void option_table_help(const OptionTable *table, FILE *file);
 
-/* Returns the names of a choice or list with `between` between them, or "" if it has no names. */
+/* Returns the row's choices with `between` between them, or "" if it has none. */
 ShortText option_choices(const OptionRow *row, const char *between);
 
 enum { OPTION_FILES = 64 }; /* maximum files that a table can name */
 
-/* Lists the files that the options name, for same_file_check. Returns how many there are. */
+/* Lists the files that the options name, for same_file_check. Returns the number of files. */
 int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);
 
 /* Refuses options by which one file would be written and read, or written twice. */

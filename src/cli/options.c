@@ -13,22 +13,22 @@ const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
                                           [OPTIMIZER_ADAM] = "adam",
                                           [OPTIMIZER_ADAMW] = "adamw",
                                           [OPTIMIZERS] = NULL};
-/* the rate of --lr auto with batches of at least 16 */
+/* the learning rate of --lr auto if the batch is at least 16 */
 static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
                               [OPTIMIZER_NESTEROV] = 0.05F,
                               [OPTIMIZER_ADAM] = 0.001F,
                               [OPTIMIZER_ADAMW] = 0.001F};
 _Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
-static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in training.h's order */
+static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in the order of training.h */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
-static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* DEVICE_... */
-static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* RESIDENT_... */
+static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* indexed by DeviceChoice */
+static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed by RESIDENT_... */
 
-/* Returns the rate of --lr auto. Below a batch of 16, momentum learns nothing with its usual rate.
+/* Returns the rate of --lr auto. Below a batch of 16, momentum learns nothing at its usual rate.
    With batches of 1, 4 and 8, the best of the rates tried was 0.05 batch / 64: MNIST's accuracy
-   after an epoch was 95.4 to 95.6%. Adam with batches of 1 reached 95.7% with a quarter of its
-   usual rate, and 92.2% with the whole. */
+   after an epoch was 95.4 to 95.6%. Adam with batches of 1 reached 95.7% at a quarter of its usual
+   rate, and 92.2% at the usual rate. */
 static float auto_rate(const Training *t) {
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
   return t->batch >= 16                       ? rate
@@ -36,15 +36,14 @@ static float auto_rate(const Training *t) {
                                               : rate * batch / 64;
 }
 
-/* A row of the table: long name, argument, default, kind, field; the commands that take it, the
-   rule of --resume; the help. After the help may stand the allowed values, the letter, and the
-   group that begins here. */
+/* Makes a row: long name, argument, default, kind, field, the commands that take the option, the
+   rule for --resume, and the help. Allowed values, a letter and a group may follow the help. */
 #define NAMED(NAME, ARGUMENT, INITIAL, KIND, FIELD, TAKERS, RESUME, ...)                           \
   OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .takers = (TAKERS),       \
              .resume = (RESUME))
 
-/* Rows whose field has the option's name: a setting of training; any other option; an option
-   without argument; a file that one run writes. */
+/* Make rows whose field has the option's name: SETTING a field of Training, ROW any other field,
+   FLAG an option without argument, OUTPUT a file that one run writes. */
 #define SETTING(FIELD, ARGUMENT, INITIAL, KIND, ...)                                               \
   NAMED(#FIELD, ARGUMENT, INITIAL, KIND, training.FIELD, __VA_ARGS__)
 #define ROW(FIELD, ARGUMENT, INITIAL, KIND, ...)                                                   \
@@ -53,7 +52,7 @@ static float auto_rate(const Training *t) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* The allowed values of a row. A file also has a role, and an output's name its endings. */
+/* Optional members of a row. A file has a role; an output has allowed endings. */
 #define GROUP(NAME) .group = (NAME)
 #define SHORT(LETTER) .letter = (LETTER)
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
@@ -333,7 +332,7 @@ static const struct {
 } askers[] = {{FOR_SWEEP, "sweep"},     {FOR_SEEDS, "seeds"},       {FOR_EVALUATE, "evaluate"},
               {FOR_PREDICT, "predict"}, {FOR_CLASSIFY, "classify"}, {FOR_HTML, "html"}};
 
-/* Returns the options that ask for the commands, "--evaluate, --predict". */
+/* Returns the options that ask for the commands, as "--evaluate, --predict". */
 static ShortText asked_by(unsigned commands) {
   ShortText list = {""};
   foreach (asker, askers)
@@ -363,7 +362,7 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-/* Checks that a loaded network has a use, and that the words after the options have one. */
+/* Checks that a command uses the loaded networks and the arguments after the options. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)
@@ -386,7 +385,7 @@ bool options_check(Options *options, Error *error) {
   Training *t = &options->training;
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
-  if (command == FOR_SWEEP) return true; /* each trial is checked as a whole */
+  if (command == FOR_SWEEP) return true; /* each trial's options are checked later */
   if (isnan(t->schedule.rate)) t->schedule.rate = auto_rate(t);
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
@@ -401,10 +400,10 @@ bool options_check(Options *options, Error *error) {
 typedef struct {
   const char *path;
   FILE *file;
-  int line;     /* last read, from 1 */
-  int bad_line; /* line of our own first error; 0 means none */
+  int line;     /* the line that was read last, from 1 */
+  int bad_line; /* line of the first error that our code found; 0 means none */
   bool seen[OPTION_ROWS];
-  bool is_saved; /* the text is in memory: the options of a saved run */
+  bool is_saved; /* the text is in memory and holds the options of a saved run */
   Options *options;
   Error *error;
 } ConfigFile;
@@ -414,8 +413,8 @@ static bool config_error(ConfigFile *config, int line, const char *sentence) {
   return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
 }
 
-/* Reads a line for inih and removes blanks at its start. For inih an indented line continues the
-   value above, but here it is a line like any other. */
+/* Reads a line for inih and removes the blanks at the line's start. Otherwise, inih would take an
+   indented line as a continuation of the previous value. */
 static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
   if (config->bad_line || !fgets(line, size, config->file)) return NULL;
@@ -433,7 +432,7 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
-  for (char *c = line; (c = strchr(c, '#')); c++) /* inih cuts at " ;" only */
+  for (char *c = line; (c = strchr(c, '#')); c++) /* inih itself ends a line only at " ;" */
     if (c > line && strchr(" \t", c[-1])) {
       strcpy(c, "\n");
       break;
@@ -474,7 +473,7 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
     error_set(&error, "'%s' is given twice", key);
-  else if (row && ((!*value && !*row->initial) || /* no value is the default */
+  else if (row && ((!*value && !*row->initial) || /* an empty value is the default */
                    row->kind->set(row, value, config->options, &error)))
     return *seen = true;
   return config_error(config, config->line, error.text);
@@ -495,8 +494,8 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
   return !config.bad_line;
 }
 
-/* Opens a configuration file. If a name without a folder is not in the working folder, it names a
-   preset, which lies beside the program in a checkout and under the prefix in an installation. */
+/* Opens a configuration file. A name without a folder may also name a preset. Presets lie beside
+   the program in a checkout, and under the prefix in an installation. */
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
   char preset[3 * OPTIONS_PATH];
@@ -518,7 +517,7 @@ bool options_read_file(Options *options, const char *path, Error *error) {
 }
 
 bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
-  if (!*text) return true; /* fmemopen refuses an empty text */
+  if (!*text) return true; /* fmemopen does not accept an empty text */
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
@@ -534,7 +533,7 @@ ShortText options_gone_text(const Options *options, const char *path) {
 /* ---- writing a configuration file ------------------------------------------------------------ */
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
-  const char *group = NULL; /* not printed yet */
+  const char *group = NULL; /* the group whose heading is not printed yet */
   bool first = true;
   foreach_row (row, &options_table) {
     if (row->group) group = row->group;
@@ -554,7 +553,7 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   const Options before = *options;
   int first = argc;
   OptionsResult result = option_table_parse(&options_table, argc, argv, options, &first, error);
-  if (result == OPTIONS_RUN && options->config[0]) { /* parse again: argv wins over the file */
+  if (result == OPTIONS_RUN && options->config[0]) { /* parse again: argv overrides the file */
     const ShortText config = text_format("%s", options->config);
     *options = before;
     if (!options_read_file(options, config.text, error)) return OPTIONS_FAILURE;

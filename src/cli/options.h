@@ -1,9 +1,9 @@
 /* The command line and the configuration file of mlp-train.
 
    One table has a row for every option. The command line (getopt_long), the keys of a configuration
-   file (INI, read by inih), the built-in defaults and `--help` all come from it, so they cannot
-   disagree. A configuration file has a section for each group of `--help`; its keys are the long
-   names. The command line wins over the file, no matter where --config stands. */
+   file (INI, read by inih), the defaults and `--help` all use the table, so they cannot disagree. A
+   configuration file has a section for each group of `--help`; its keys are the long names. The
+   command line wins over the file, no matter where --config stands. */
 #pragma once
 
 #include "cli/option_kinds.h"
@@ -12,36 +12,35 @@
 
 enum { SEEDS_MOST = 1000, TRIALS_MOST = 10000 };
 
-/* The values of all options. A file's name is "" if no file is given. */
+/* The values of all options. The name of a file that is not given is "". */
 typedef struct {
   Training training;
-  int seeds; /* networks that differ only in their seed; 0 means a single one */
+  int seeds; /* number of networks that differ only in their seed, or 0 without --seeds */
   char sweep[OPTIONS_PATH];
-  int trials; /* number of trials of --sweep; 0 means all, or the usual number */
+  int trials; /* trials of --sweep; 0 means all combinations, or 32 for ranges */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
-  char *class_names;               /* names of the rows' or the saved network's classes; freed by
-                                      the code that read them */
-  char validation[OPTIONS_PATH];   /* a share or a file, see options_hold_out */
+  char *class_names;               /* class names; the code that reads them frees them */
+  char validation[OPTIONS_PATH];   /* a fraction or a file; see options_hold_out */
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH], html[OPTIONS_PATH];
   char save[OPTIONS_PATH];
-  float confidence; /* answers below this confidence are marked as unsure */
-  /* The rest can only be set on the command line. */
+  float confidence; /* answers with a lower probability are marked as unsure */
+  /* The fields below can only be set on the command line. */
   PathList load;
   char resume[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
   char config[OPTIONS_PATH];
-  char *const *pictures; /* words of argv: the pictures of --classify */
+  char *const *pictures; /* the pictures of --classify, in argv */
   int picture_count;
-  ShortText gone; /* options of a saved run that this program lacks: "--monitor, --other" */
+  ShortText gone; /* options of a saved run that this program lacks, as "--monitor, --other" */
 } Options;
 
-extern const char *const options_optimizers[]; /* names in the order of optimizer.h's Optimizer */
+extern const char *const options_optimizers[]; /* names, indexed by Optimizer */
 
 /* The commands that may take an option. */
 enum {
@@ -49,47 +48,47 @@ enum {
   FOR_EVALUATE = 2,
   FOR_PREDICT = 4,
   FOR_CLASSIFY = 8,
-  FOR_HTML = 16, /* a loaded network, for --html */
+  FOR_HTML = 16, /* a loaded network is written as --html */
   FOR_SEEDS = 32,
   FOR_SWEEP = 64,
   ALL = 127,
   TRAINING = FOR_TRAIN | FOR_SEEDS | FOR_SWEEP,
 };
 
-/* Tells if a run that --resume continues may change the option's saved value. */
+/* Says whether --resume may change the value of the option that a run saved. */
 typedef enum {
-  ONE_RUN = 1,  /* not saved, as it concerns one run: what it prints, draws, writes or loads */
-  RANKS_FREE,   /* saved; it may change, and may differ between ranks */
-  RESUME_FREE,  /* saved; it may change */
-  RESUME_EPOCH, /* saved; it may not change in the middle of an epoch */
-  RESUME_ROWS,  /* like RESUME_EPOCH; if rows are held out, it may never change, since it decides
-                   which rows were trained on */
-  RESUME_SAME,  /* saved; it may not change, as the saved parameters would lose their meaning */
+  ONE_RUN = 1,  /* not saved; concerns what one run prints, draws, writes or loads */
+  RANKS_FREE,   /* saved; may change, and may differ between ranks */
+  RESUME_FREE,  /* saved; may change */
+  RESUME_EPOCH, /* saved; may not change in the middle of an epoch */
+  RESUME_ROWS,  /* like RESUME_EPOCH, but may never change if rows are held out, since the option
+                   decides which rows were trained on */
+  RESUME_SAME,  /* saved; may not change, since the saved parameters would lose their meaning */
 } ResumeRule;
 
 /* Returns true if a saved run holds the option. */
 bool options_is_saved(const OptionRow *row);
 
-/* Returns true if --sweep may try values of the option. It must be a setting of training with a
-   single value. Options of the device are left out, because trials share the device. */
+/* Returns true if --sweep may try values of the option. The option must be saved, have a default
+   and not name a file. It may not concern the device, which trials share, or be --epochs. */
 bool options_may_be_swept(const OptionRow *row);
 
-/* Refuses options that contradict each other. Replaces --lr auto by the optimizer's usual rate;
-   with --sweep, each trial does so, and is checked, too. */
+/* Refuses options that contradict each other. Replaces --lr auto by the optimizer's usual rate.
+   With --sweep, this is done for each trial instead. */
 bool options_check(Options *options, Error *error);
 
-/* Returns the first option with a rule from `first` to `last` whose value differs, or NULL. */
+/* Returns the first option with a rule from `first` to `last` whose two values differ, or NULL. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
-/* Returns the share of training rows that --validation holds out, 0 if there is none. The next
-   function returns the validation file, or NULL if there is none. */
+/* Returns the fraction of training rows that --validation holds out, or 0. The next function
+   returns the validation file, or NULL if there is none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
-/* Returns true if --validation gives a share or a file. */
+/* Returns true if --validation gives a fraction above 0 or a file. */
 bool options_validates(const Options *options);
 /* Returns true if --test is auto, which run_files_settle and predict_command replace. The next
-   function returns the file of --test, or NULL if it is none or auto. */
+   function returns the file of --test, or NULL if --test is none or auto. */
 bool options_test_is_auto(const Options *options);
 const char *options_test_file(const Options *options);
 
@@ -103,19 +102,18 @@ void options_default(Options *options);
    value or a bad line; the error names file and line. */
 bool options_read_file(Options *options, const char *path, Error *error);
 /* Reads the text that options_print_config wrote for a saved run. `name` is for the error. Refuses
-   keys that a saved run does not hold. Unknown keys may be options of older programs: they are
-   listed in options->gone, unless the value was the default. */
+   keys that a saved run does not hold. An unknown key may be an option of an older program.
+   options->gone lists such keys unless their value is what this program does anyway. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
-/* Returns a sentence about options->gone of the run saved in `path`, or "" if there are none. */
+/* Returns a sentence about options->gone of the run saved in `path`, or "" if that is empty. */
 ShortText options_gone_text(const Options *options, const char *path);
 
-/* Sets the options in argv. The file of --config, if any, is read first; then the command line
-   wins. Other options keep their value in *options. May reorder argv as getopt_long does; the
-   command and the pictures of --classify point into argv. Options that contradict each other are
-   wrong usage. */
+/* Sets the options in argv. The file of --config, if any, is read first, so the command line
+   overrides it. Other options keep their value in *options. May reorder argv as getopt_long does;
+   options->pictures points into argv. Returns OPTIONS_USAGE if options contradict each other. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
 /* ---- text made from the table -------------------------------------------------------------- */
 
-/* Prints a configuration file; `whole` adds the options that a saved run does not hold. */
+/* Prints a configuration file. If `whole`, includes the options that a saved run does not hold. */
 void options_print_config(FILE *file, const Options *options, bool whole);
