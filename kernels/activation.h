@@ -1,7 +1,7 @@
-/* The activation of the hidden layers, for host and device. All levels, the CPU engine and the
-   float64 reference take it from here. relu: y = max(z, 0); the gradient passes where y is above 0
-   (Nair and Hinton 2010). A NaN passes both ways and shows that training has failed; fmaxf would
-   make it a 0. */
+/* The activation of the hidden layers, for host and device. All fusion levels, the CPU engine and
+   the float64 reference use these functions. ReLU is y = max(z, 0); its gradient passes where y is
+   above 0 (Nair and Hinton 2010). A NaN passes forward and backward, so it shows that training has
+   failed; fmaxf would turn a NaN into 0. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ HOST_DEVICE float activate(float z) {
 /* The slope of the activation. ReLU's slope is 1 or 0, so one bit keeps it. */
 typedef bool Slope;
 
-/* Returns the slope where the output is y. Dropout may have made y 0, or scaled it up. */
+/* Returns the slope at output y. Dropout may already have set y to 0 or scaled it up. */
 HOST_DEVICE Slope activation_slope(float y) {
   return !(y <= 0.0f);
 }
@@ -26,7 +26,7 @@ HOST_DEVICE float times_slope(Slope slope, float gradient) {
   return slope ? gradient : 0.0f;
 }
 
-/* The same two functions in float64, for the reference. */
+/* activate() and activation_slope() in float64, for the reference. */
 HOST_DEVICE double activate_float64(double z) {
   return z < 0 ? 0 : z;
 }

@@ -1,4 +1,4 @@
-/* Augmented copies of the dataset's pictures by the rules of augment.h, a block per picture. */
+/* Makes augmented copies of the dataset's pictures by the rules of augment.h. */
 #include "base/augment.h"
 #include "batch.cuh"
 
@@ -12,10 +12,10 @@ struct Picture {
   alignas(VECTOR) uint8_t pixels[AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE];
   AugmentMap map;
   AugmentPoint control[CONTROLS];
-  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* the control points of each line y */
+  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* line y's control points */
 };
 
-/* Reads the picture, and draws its control points. A warp of its own draws its map. */
+/* Reads the picture and draws its control points at random. A separate warp draws its map. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
                               AugmentStrengths strengths, uint64_t key) {
   const int t = threadIdx.x;
@@ -26,7 +26,7 @@ __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t 
   static_assert(CONTROLS <= AUGMENT_THREADS - 32, "no warp left for the map");
 }
 
-/* Blends the 36 control points down to 6 for each line of the picture. */
+/* Blends the 36 control points into 6 for each line of the picture. */
 __device__ void blend_lines(Picture &picture, int side) {
   for (int i = threadIdx.x; i < side * AUGMENT_POINTS; i += AUGMENT_THREADS) {
     const AugmentSpline down = augment_spline(i / AUGMENT_POINTS, side);
@@ -34,7 +34,7 @@ __device__ void blend_lines(Picture &picture, int side) {
   }
 }
 
-/* Returns pixels [at, at + WORD) of the copy, 0 after the last. */
+/* Returns pixels [at, at + WORD) of the copy. Pixels after the last are 0. */
 __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   uint32_t word = 0;
   int y = at / side, x = at % side;
@@ -49,13 +49,13 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   return word;
 }
 
-/* d_to = an augmented copy of each picture of d_from, both (rows, stride). Grid: one block per
-   picture. The block reads its picture into shared memory, draws its map and 36 control points, and
-   blends them down to 6 per line. Then each thread makes 4 neighbouring pixels at a time, a word.
+/* Writes an augmented copy of each picture of d_from to d_to, both (rows, stride). Grid: one block
+   per picture. The block reads its picture into shared memory, draws its map and 36 control points,
+   and blends the points into 6 per line. Then each thread makes words of 4 neighbouring pixels.
 
-   It moves 2 x stride bytes per picture: 60,000 of 784 bytes are 94 MB, 31 us at 3 TB/s. Some 90
-   instructions per pixel take 0.25 ms on an H100, 3% of an epoch, so nothing here is cleverer than
-   the host's code. The fence is for kernels that read pixels before they wait, as in state.cu. */
+   It moves 2 x stride bytes per picture. 60,000 pictures of 784 bytes are 94 MB, 31 us at 3 TB/s.
+   Some 90 instructions per pixel take 0.25 ms on an H100. That is 3% of an epoch, so the code stays
+   as simple as the host's. state.cu says why there is a fence. */
 __global__ void __launch_bounds__(AUGMENT_THREADS)
     augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side,
                    AugmentStrengths strengths, uint64_t key) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS)
   __threadfence();
 }
 
-/* Returns true if every strength is within its limits. NAN is not within them. */
+/* Returns true if every strength is within its limits. Returns false for a NaN. */
 bool in_limits(AugmentStrengths strengths) {
   bool good = true;
   for (int k = 0; k < AUGMENT_KINDS; k++)

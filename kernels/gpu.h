@@ -1,12 +1,12 @@
-/* Facts of a GPU with which the host plans. They need no CUDA Toolkit. */
+/* The facts about a GPU that the host plans with. This header needs no CUDA Toolkit. */
 #pragma once
 
 #include <stddef.h>
 
-/* How kernels for wide layers multiply: wgmma on 9.0, mma.sync on every other GPU from 8.0 on. */
+/* How kernels for wide layers multiply: wgmma on 9.0, mma.sync on other GPUs from 8.0 on. */
 typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
 
-/* The facts of a GPU that a plan depends on. */
+/* The facts about one GPU. */
 typedef struct {
   int capability; /* compute capability that the GPU's kernels were compiled for: 75 for 7.5 */
   int multiprocessors;
@@ -14,5 +14,5 @@ typedef struct {
   /* when to use the kernels of wide.cu */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide;
   WideBy wide_by;
-  int clusters; /* clusters of 16 blocks, a multiprocessor each, that the GPU runs at once */
+  int clusters; /* clusters of 16 blocks, one per multiprocessor, that fit at once */
 } GpuLimits;

@@ -1,14 +1,14 @@
-/* The update of all parameters at once by any rule of base/optimizer.h, and their average. The
-   momentum rule is also part of the kernel that forms the gradient (layer/update.cu). Other rules
-   would need registers there that the gemm needs. Here the gradient goes through memory, which
-   takes 8 bytes per parameter more. */
+/* Updates all parameters at once by any rule of base/optimizer.h, and keeps their average. The
+   kernel that computes the gradient (layer/update.cu) can also apply the momentum rule. For other
+   rules it has too few registers, because its gemm needs them. Here the gradient goes through
+   memory, which costs 8 bytes more per parameter. */
 #include "layer/planes.cuh"
 
 namespace {
 
-constexpr int THREADS = 256, QUAD = 4; /* values of a thread */
+constexpr int THREADS = 256, QUAD = 4; /* QUAD: values per thread */
 
-/* Renews the planes of a matrix for value `first` and three neighbours, if the matrix has them. */
+/* Writes the planes of a matrix for values [first, first + 4). Ignores values after its last. */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;
@@ -24,7 +24,7 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* Updates all parameters and renews the planes of weights. Thread: four neighbours. */
+/* Updates all parameters and writes the planes of the weights. Each thread has four neighbours. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(THREADS)
     renew<1>(terms_of(planes), planes.rows, first, w);
 }
 
-/* Moves the average towards the parameters. One thread per value: reads 8 bytes, writes 4. */
+/* Moves the average towards the parameters. One thread per value reads 8 bytes and writes 4. */
 __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;

@@ -1,5 +1,4 @@
-/* Instructions that CUDA C++ has no function for, one function each. The emulator replaces this
-   file by functions of its own (src/emulator/ptx.h). */
+/* Instructions that CUDA C++ has no function for. The emulator's versions: src/emulator/ptx.h. */
 #ifndef PTX_CUH
 #define PTX_CUH
 
@@ -32,14 +31,14 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at a named barrier of the block, 1 to 15, until `threads` threads, in whole warps, have
+/* Waits at a named barrier of the block, 1 to 15, until `threads` threads (whole warps) have
    arrived. */
 template <auto BARRIER> __device__ inline void wait(int threads) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
 }
 
-/* Arrives without waiting. */
+/* Arrives at the barrier without waiting. */
 template <auto BARRIER> __device__ inline void arrive(int threads) {
   __syncwarp();
   asm volatile("bar.arrive %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
@@ -60,7 +59,7 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-/* Rounds two floats to fp16, the first into the lower half. Too large a float becomes infinity. */
+/* Rounds two floats to fp16, the first into the lower half. A too large float becomes infinity. */
 __device__ inline uint32_t pack_fp16(float first, float second) {
   const __half2 pair = __floats2half2_rn(first, second);
   return *reinterpret_cast<const uint32_t *>(&pair);
@@ -71,8 +70,8 @@ __device__ inline float2 unpack_fp16(uint32_t packed) {
   return __half22float2(*reinterpret_cast<const __half2 *>(&packed));
 }
 
-/* d (16 x 8) += a (16 x 16) b (16 x 8), by one warp, of bf16 or fp16. Lane 4 g + t holds rows g and
-   g + 8, columns 2 t and 2 t + 1 of d: d[0], d[1] are row g; d[2], d[3] are row g + 8. */
+/* One warp computes d (16 x 8) += a (16 x 16) b (16 x 8); a and b are bf16 or fp16. Lane 4 g + t
+   holds columns 2 t and 2 t + 1 of d: row g in d[0] and d[1], row g + 8 in d[2] and d[3]. */
 #define MMA_M16N8K16(NAME, TYPE)                                                                   \
   __device__ inline void NAME(float(&d)[4], const uint32_t(&a)[4], uint32_t b0, uint32_t b1) {     \
     asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 {%0, %1, %2, %3}, "           \
@@ -83,9 +82,9 @@ __device__ inline float2 unpack_fp16(uint32_t packed) {
 MMA_M16N8K16(mma_m16n8k16, "bf16")
 MMA_M16N8K16(mma_m16n8k16_fp16, "f16")
 
-/* d (16 x 8) += a (16 x 32) b (32 x 8) of bytes, by one warp; d as in mma_m16n8k16. Lane 4 g + t
-   has bytes 4 t .. and 16 + 4 t .. of three lines: row g of a (a[0], a[2]), row g + 8 of a, column
-   g of b. */
+/* One warp computes d (16 x 8) += a (16 x 32) b (32 x 8); a and b are bytes, d is as in
+   mma_m16n8k16. Lane 4 g + t has bytes 4 t to 4 t + 3 and 16 + 4 t to 19 + 4 t of row g of a (a[0],
+   a[2]), of row g + 8 of a (a[1], a[3]) and of column g of b (b0, b1). */
 __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -107,45 +106,45 @@ __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_
 LDMATRIX_X4(ldmatrix_x4, "")
 LDMATRIX_X4(ldmatrix_x4_trans, ".trans")
 
-/* Transposes an 8 x 8 matrix of halves. Lane 4 g + t has two numbers of row g. */
+/* Transposes an 8 x 8 matrix of halves. Lane 4 g + t holds numbers 2 t and 2 t + 1 of row g. */
 __device__ inline uint32_t transpose_8x8(uint32_t matrix) {
   uint32_t transposed;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(matrix));
   return transposed;
 }
 
-/* Returns a square root, right to about 22 bits. */
+/* Returns the square root of x, correct to about 22 bits. */
 __device__ inline float sqrt_approximate(float x) {
   float root;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
   return root;
 }
 
-/* Returns the address of p in shared memory. */
+/* Returns the shared-memory address of p, as instructions take it. */
 __device__ inline uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
 }
 
 /* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 
-/* Copies the first `bytes` of 16 to address `to`, which is aligned to 16; the rest become zeros. */
+/* Fills 16 bytes at `to`, an aligned address: `bytes` bytes are from `from`, the rest are 0. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* The same for 4 bytes. */
+/* Fills 4 bytes at `to` in this way. */
 __device__ inline void copy_4_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* Makes a group of the copies that this thread has begun since the last group. */
+/* Makes one group of all copies that this thread began since its previous group. */
 __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most GROUPS of this thread's groups are in flight. */
+/* Waits until at most GROUPS of this thread's newest groups are unfinished. */
 template <int GROUPS> __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }

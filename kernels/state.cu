@@ -1,11 +1,11 @@
-/* Bookkeeping between steps, so that nothing of it goes through the host. These kernels fence what
-   they write, because kernels that start early (batch.cuh) read it before they wait. */
+/* Bookkeeping between steps on the GPU, so that no step waits for the host. These kernels fence
+   their writes, because kernels that start early (batch.cuh) read them before pdl_wait(). */
 #include "batch.cuh"
 #include "base/random.h"
 
 namespace {
 
-/* Writes the order of an epoch. Thread: one position. */
+/* Writes the order of an epoch. Each thread writes one position. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
@@ -13,13 +13,13 @@ __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t row
   __threadfence();
 }
 
-/* Sets the state. Grid: one thread. */
+/* Sets the state. The grid is one thread. */
 __global__ void begin_kernel(StepState *d_state, StepState state) {
   *d_state = state;
   __threadfence();
 }
 
-/* Moves the state on by `positions`. Grid: one thread. */
+/* Moves the state on by `positions`. The grid is one thread. */
 __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
   d_state->position += positions;
   __threadfence();
@@ -27,7 +27,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Returns true if position p belongs to the share. Steps begin at `position`. */
+/* Returns true if position p belongs to the share. The first step starts at `position`. */
 __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));
@@ -35,9 +35,10 @@ __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowS
          in_step < part_start(rows, share.rank + 1, share.ranks);
 }
 
-/* Adds up the results of a share of a range of positions. Grid: one block. Thread t adds positions
-   t, t + 1024, ... in float64; then the block adds the sums of its threads as a binary tree. The
-   order of the additions, and so the bits, are the same on every GPU. It reads 5 bytes per row. */
+/* Adds up the results of this share's rows in [position, end). The grid is one block. Thread t adds
+   positions position + t, position + t + 1024, ... in float64. Then the block adds its threads'
+   sums as a binary tree. It reads 5 bytes per row. The order of the additions is fixed, so every
+   GPU computes the same bits. */
 __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                            RowShare share) {
   __shared__ double loss[SUM_THREADS];

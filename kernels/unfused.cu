@@ -1,8 +1,8 @@
 /* Fusion level `none`: one kernel per operation. Every intermediate result goes through global
-   memory. This is the starting point of the course, not a straw man: accesses coalesce where the
-   layout allows it. But each value is written by one kernel and read by the next, and a step costs
-   some thirty launches. Exercise: follow one activation from launch_gemm to launch_update, count
-   its trips. */
+   memory. This is the starting point of the course. Its accesses coalesce where the layout allows
+   it, so the comparison is fair. But one kernel writes each value and the next kernel reads it, and
+   a step costs some thirty launches. Exercise: follow one activation from launch_gemm to
+   launch_update and count its trips. */
 #include "batch.cuh"
 
 namespace {
@@ -14,7 +14,7 @@ __device__ size_t thread_of_grid() {
   return (size_t)blockIdx.x * THREADS + threadIdx.x;
 }
 
-/* X = factor pixels - offset. One thread per value: reads 1 byte, writes 4. */
+/* X = factor * pixels - offset. One thread per value reads 1 byte and writes 4. */
 __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * in) return;
@@ -22,7 +22,8 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z. Loads of neighbouring rows of W do not coalesce. */
+/* Z = X W^T. One thread per element of Z. Neighbouring threads read different rows of W: no
+   coalescing. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
@@ -32,19 +33,19 @@ __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, i
   d_z[i] = sum;
 }
 
-/* Z += b in every row. One thread per element: reads 8 bytes, writes 4. */
+/* Z += b in every row. One thread per element reads 8 bytes and writes 4. */
 __global__ void add_bias(float *d_z, const float *d_b, int rows, int out) {
   const size_t i = thread_of_grid();
   if (i < (size_t)rows * out) d_z[i] += d_b[i % out];
 }
 
-/* A = activate(Z). One thread per value: reads 4 bytes, writes 4. */
+/* A = activate(Z). One thread per value reads 4 bytes and writes 4. */
 __global__ void activation(const float *d_z, float *d_a, size_t count) {
   const size_t i = thread_of_grid();
   if (i < count) d_a[i] = activate(d_z[i]);
 }
 
-/* A = dropout of A (rows, size). One thread per value: reads 4 bytes, writes 4. */
+/* Applies dropout to A (rows, size). One thread per value reads 4 bytes and writes 4. */
 __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, float scale) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)batch.rows * size) return;
@@ -54,7 +55,8 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z. Thread: one row. The maximum starts at -infinity, not at 0. */
+/* P = log-softmax of each row of Z. One thread per row. The maximum starts at -infinity, not at
+   0. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
@@ -66,7 +68,8 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* Loss and correctness. Loss: minus the label's log-probability (smoothed: the target's mean). */
+/* Computes each row's loss and correctness. One thread per row. The loss is minus the label's
+   log-probability, or with smoothing minus the mean log-probability under the target. */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
                               RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
@@ -85,7 +88,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ta
   results.d_correct[position] = best == label;
 }
 
-/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element. */
+/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element of dZ. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz, int classes,
                                        Target target) {
   const size_t i = thread_of_grid();
@@ -112,7 +115,7 @@ __global__ void activation_slope_of(float *d_da, const float *d_a, size_t count)
   if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
 }
 
-/* dW = dZ^T X. One thread per element of dW, rows in order: deterministic without atomics. */
+/* dW = dZ^T X. One thread per element of dW adds the rows in order, so the bits never change. */
 __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
                                 int out) {
   const size_t i = thread_of_grid();
@@ -123,7 +126,7 @@ __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw
   d_dw[i] = sum;
 }
 
-/* db = the sum of dZ over rows. One thread per bias, so nothing races; reads 4 bytes per row. */
+/* db = the sum of dZ over rows. One thread per bias reads 4 bytes per row, so no threads race. */
 __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out) {
   const int o = blockIdx.x * THREADS + threadIdx.x;
   if (o >= out) return;
@@ -132,7 +135,7 @@ __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out)
   d_db[o] = sum;
 }
 
-/* The momentum rule. One thread per value: reads 12 bytes, writes 8. */
+/* Applies the momentum rule. One thread per value reads 12 bytes and writes 8. */
 __global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
                        size_t count, size_t decayed) {
   const size_t i = thread_of_grid();
