@@ -7,7 +7,7 @@
 #include "base/formats.h"
 #include "base/sizes.h"
 
-/* REPALL_NL makes libcsv report blank lines, too. */
+/* CSV_REPALL_NL makes libcsv call end_row for blank lines, too. */
 enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 #define UNENDED_QUOTE "a quoted field that does not end on its line"
@@ -15,15 +15,15 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* Findings about the first line so far. */
+/* What has been found out about the first line so far. */
 typedef struct {
   CsvColumns *columns;
   const char *wanted; /* the label column's name; NULL if any usual name will do */
-  size_t rank;        /* rank of the name found; 0 is the surest */
+  size_t rank;        /* rank of the best name found; 0 is the best rank */
   size_t row_number;  /* the column that numbers rows, or CSV_NONE */
   bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* the fields after the first are numbers */
-  bool counts;        /* the fields count from 0 or 1, with or without the first */
+  bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
   long last;          /* the number in the previous field */
 } FirstLine;
 
@@ -31,7 +31,7 @@ static bool is_called(const char *text, size_t length, const char *name) {
   return strlen(name) == length && strncasecmp(text, name, length) == 0;
 }
 
-/* Compares a field with a name of the label's column. */
+/* Takes the field as the label's column if it is called `name` and no better name was found. */
 static void see_name(FirstLine *first, const char *text, size_t length, const char *name,
                      size_t rank) {
   if (rank >= first->rank || !is_called(text, length, name)) return;
@@ -93,7 +93,7 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
                      .numbers = true};
   columns->label = CSV_NONE;
   columns->separator = ' ';
-  for (const char *c = "\t;,"; *c; c++) /* the last of these that the line has */
+  for (const char *c = "\t;,"; *c; c++) /* takes the last one that occurs in the line */
     if (memchr(line, *c, length)) columns->separator = *c;
   csv_init(&csv, CSV_OPTIONS);
   csv_set_delim(&csv, (unsigned char)columns->separator);
@@ -173,7 +173,7 @@ static double parse_float(const unsigned char *text, size_t length) {
   return *end ? -1 : value;
 }
 
-/* Parses a whole number below `limit`. A decimal point may follow it. */
+/* Parses a whole number below `limit`, which may be written with a decimal point, such as 5.0. */
 static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
   if (parse_integer(text, length, limit, value)) return true;
   const double number = parse_float(text, length);
@@ -222,7 +222,7 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
             is_label ? "a label" : "an integer", most, cure.text);
 }
 
-/* Begins a row before its first field. Returns false after a fault, or if no row may begin here. */
+/* Records a fault if no row may begin here. Returns false after any fault. */
 static bool begin_row(ChunkParser *parser) {
   const Chunk *chunk = parser->chunk;
   if (chunk->blank != CSV_NONE)
@@ -232,7 +232,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a field at a row's beginning, or at or after its label. Returns false if it is a pixel. */
+/* Takes a row's first field, its label or a field too many. Returns false if it is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
@@ -246,7 +246,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
     if (!is_label) return false;
   }
   if (!is_label || parser->extra) {
-    parser->extra++; /* end_row says how many there were */
+    parser->extra++; /* end_row reports the wrong number of fields */
     return true;
   }
   if ((c->judged && !parse_label(c, text, length, &value)) || memchr(text, CSV_LF, length)) {
@@ -259,7 +259,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
   return true;
 }
 
-/* Takes a field that is not a pixel of digits alone. Ignores it after a fault. */
+/* Takes all fields that take_field does not take. After a fault, it ignores them. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
   unsigned value;
@@ -270,7 +270,7 @@ __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsi
     not_an_integer(parser, text, length);
 }
 
-/* libcsv calls this for each field, fifty million times in MNIST, so pixels come first. */
+/* libcsv calls this for each of MNIST's fifty million fields, so the usual pixel comes first. */
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;

@@ -1,6 +1,6 @@
-/* Parses whole lines of CSV into rows of bytes, by libcsv. This part of dataset.h uses neither
-   threads nor files. A chunk is parsed alone, so that many can be parsed at once. Lines count from
-   0 within a chunk, since only the reader knows how many lines went before. */
+/* Parses chunks of CSV, which are whole lines, into rows of bytes, with libcsv. The parser starts
+   no thread and opens no file. Several threads can each parse a chunk at the same time. The lines
+   of a chunk are numbered from 0, because only the reader knows how many lines came before. */
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
-/* Means that there is no such line. */
+/* Means that there is no such line or column. */
 #define CSV_NONE UINT64_MAX
 
 /* The columns of a file: a label if `labelled`, and pixels. */
@@ -20,10 +20,10 @@ typedef struct {
   size_t columns, inputs;
   char separator;
   bool named;            /* the first line is a header */
-  bool labelled, judged; /* judged: labels are read; if false, any text is a label and becomes 0 */
+  bool labelled, judged; /* judged: labels are parsed; if false, any label becomes 0 */
   size_t label;          /* the label's column, from 0; CSV_NONE if the header does not name it */
   int classes;           /* labels are below this number */
-  const char *names;     /* class names, one per line, that labels may use; may be NULL */
+  const char *names;     /* class names, one per line, which labels may use; may be NULL */
 } CsvColumns;
 
 /* The result of parsing some whole lines of text. */
@@ -31,13 +31,13 @@ typedef struct Chunk {
   struct Chunk *next; /* the next chunk of a queue; the reader owns the fields up to `rows` */
   bool parsed;
   bool cut_off;    /* the source failed after this chunk */
-  uint64_t offset; /* bytes of the file read when it was filled */
+  uint64_t offset; /* bytes of the file that had been read when the chunk was filled */
   size_t rows;
   uint64_t lines;          /* lines that ended in this chunk */
-  uint8_t least, greatest; /* the least and the greatest pixel of these rows */
-  uint64_t sum;            /* the sum of all pixels of these rows */
-  uint64_t blank;          /* first of the blank lines at the end, or CSV_NONE */
-  Error fault;             /* what is wrong after these rows, unless fault_line is CSV_NONE */
+  uint8_t least, greatest; /* the least and the greatest pixel of the rows */
+  uint64_t sum;            /* the sum of all pixels of the rows */
+  uint64_t blank;          /* the first of the blank lines after the rows, or CSV_NONE */
+  Error fault;             /* the error after the rows; valid unless fault_line is CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counts from 1; 0 means the whole line */
   uint8_t *pixels;     /* (capacity, inputs) */
@@ -50,8 +50,8 @@ typedef struct {
   struct csv_parser csv;
   Chunk *chunk;             /* the chunk that is being filled */
   uint8_t *row;             /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end; /* where its next pixel goes; if equal, the next field is not a pixel */
-  size_t passed, extra;     /* fields of the row that were labels; fields that were too many */
+  uint8_t *pixel, *row_end; /* where the next pixel goes; where the label or the row's end comes */
+  size_t passed, extra;     /* the number of the row's labels; the number of fields too many */
   bool row_on_line, carriage; /* the line has had a row; the line has had a carriage return */
 } ChunkParser;
 
@@ -60,22 +60,22 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 
 /* Learns the columns, the separator and the label's column from the first line of file `name`. The
    line is a header if its first field cannot start a number, if it names the label's column, or if
-   it counts columns from 0 or 1, as pandas does. wanted: the label column's name in any case, or
-   NULL for a usual name. Returns false if the line is blank or badly quoted, or the header numbers
-   rows. */
+   it counts columns from 0 or 1, as pandas does. `wanted` is the label column's name, in upper or
+   lower case; NULL means a usual name. Returns false if the line is blank or badly quoted, or if it
+   names a column of row numbers. */
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error);
 
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
 void chunk_parser_close(ChunkParser *parser);
 
-/* Records a fault, which ends the chunk's rows. Returns where the caller writes its message. */
+/* Records a fault, which ends the chunk's rows. Returns the Error that the caller must set. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 
 static inline bool chunk_failed(const Chunk *chunk) {
   return chunk->fault_line != CSV_NONE;
 }
 
-/* Parses text[length], which is whole lines, into an empty chunk. The chunk has room for the
-   shortest rows that fit the text, plus one. An error in the text becomes the chunk's fault. */
+/* Parses text[length], which is whole lines, into an empty chunk. The chunk must have room for one
+   more row than the text can hold. An error in the text becomes the chunk's fault. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);

@@ -12,11 +12,11 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* rows that show if a file is sorted: the rows of a full staging buffer */
+enum { LOOK = 4096 }; /* the first rows, which decide if a file is sorted: a full staging buffer */
 
-/* Text of a chunk. It is so large that taking turns costs little compared with parsing, and so
-   small that the first rows come soon and the threads end together. It also limits a line, to ten
-   times what 4097 quoted columns need. */
+/* Bytes of a chunk's text. They are so many that taking turns costs little compared with parsing,
+   and so few that the first rows come soon and all threads end at about the same time. No line may
+   be longer. 4097 quoted columns take a tenth of this. */
 enum { CHUNK_BYTES = 1 << 18 };
 
 typedef struct Worker {
@@ -36,19 +36,19 @@ struct DatasetReader {
 
   /* Shared, under the mutex. */
   pthread_mutex_t mutex;
-  pthread_cond_t turn;        /* a worker may take its turn or must stop */
-  pthread_cond_t ready;       /* a chunk has been parsed */
+  pthread_cond_t turn;        /* tells a worker that it may take its turn or must stop */
+  pthread_cond_t ready;       /* tells the consumer that a chunk has been parsed */
   bool reading;               /* a worker has its turn */
   bool ended;                 /* no worker takes another turn */
-  size_t chunks, chunk_limit; /* allocated; allowed */
-  size_t unparsed;            /* chunks being filled or parsed */
+  size_t chunks, chunk_limit; /* number of allocated chunks; its limit */
+  size_t unparsed;            /* number of chunks that are being filled or parsed */
   uint64_t parsed_rows;
-  Chunk *spare;       /* chunks to be filled */
-  Chunk *head, **end; /* the queue in file order; the link for its next chunk */
+  Chunk *spare;       /* chunks that may be filled */
+  Chunk *head, **end; /* the queue of chunks in file order; the link where the next one goes */
 
   /* Owned by the thread whose turn it is. */
   Source source;
-  size_t tail_length; /* the start of a line that the next turn completes */
+  size_t tail_length; /* `tail` is the start of a line that the next turn completes */
   char tail[CHUNK_BYTES];
 
   /* Owned by the consumer: its place in the first chunk, and the totals of all earlier chunks. */
@@ -59,13 +59,13 @@ struct DatasetReader {
   uint64_t pixel_sum;
   uint16_t last_label; /* the label of the last delivered row */
   uint64_t offset;     /* the offset of the last earlier chunk */
-  uint64_t line;       /* the number of the line that follows */
-  uint64_t blank_line; /* the first of the blank lines at their end, or CSV_NONE */
+  uint64_t line;       /* the line number of the first chunk's first line */
+  uint64_t blank_line; /* the first of the blank lines that end the earlier chunks, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Reads whole lines for the worker. Returns their bytes and keeps the rest for the next turn. */
+/* Reads whole lines into the worker's text. Returns their length. The rest becomes the tail. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
   char *text = worker->text;
   Source *source = &reader->source;
@@ -94,14 +94,14 @@ static Chunk *new_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns a chunk to be filled, or NULL if the consumer must first finish one. */
+/* Returns a chunk to be filled, or NULL if the consumer must first finish a chunk. */
 static Chunk *take_chunk(DatasetReader *reader) {
   Chunk *chunk = reader->spare;
   if (chunk) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* continue with the existing chunks, because dataset_max_rows needs an answer */
+    if (!chunk) { /* the limit is now reached, which dataset_max_rows may be waiting for */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -109,7 +109,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Waits for the worker's turn. The mutex is locked before and after the call. */
+/* Waits for the worker's turn. Returns false if no turn is left. The caller holds the mutex. */
 static bool begin_turn(Worker *worker) {
   DatasetReader *reader = worker->reader;
   while (!reader->ended) {
@@ -183,8 +183,8 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Returns the column that --label-column gives as a number, counted from 0 and possibly too large,
-   or CSV_NONE if it gives no number. */
+/* Returns the column that --label-column asks for by a number or "last", or CSV_NONE. The result
+   counts from 0 and may be too large. */
 static size_t numbered_column(const char *label, size_t columns) {
   char *end;
   if (strcmp(label, "last") == 0) return columns - 1;
@@ -282,8 +282,9 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns true if the chunk's first `classes` columns, or its last ones, are one-hot: each row has
-   one 1, not always in the same place, and zeros. The label may be one of these columns. */
+/* Returns true if the chunk's first `classes` columns, or the last ones if `last`, are one-hot: in
+   each row one of them is 1 and the others are 0, and the 1 is not always in the same column. The
+   label's column may be one of them. */
 static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
   const size_t classes = (size_t)c->classes, begin = last ? c->inputs + 1 - classes : 0;
   size_t place = 0;
@@ -318,14 +319,13 @@ static bool check_one_hot(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Returns the bytes of the shortest row: a separator and a digit for each column. An ignored column
-   may lack the digit. */
+/* Returns the bytes of the shortest row, which has a digit and a separator for each column. A label
+   that is ignored may lack the digit. */
 static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known. The text of an archive has no known length
-   before it is unpacked. */
+/* Returns true if the length of the text is known. For an archive, only unpacking tells it. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
@@ -336,10 +336,10 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* One more row may begin, and then fail. */
+  /* The last row has room because it may begin before the parser finds it too short. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
-  /* Without a row limit, half of the memory is the limit; the other half is for the dataset. A
-     small archive may hold endless rows. */
+  /* A small archive may hold any number of rows. So, without a row limit, chunks take at most half
+     of the memory. The other half is for the dataset. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
                                      : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
@@ -407,11 +407,11 @@ const Source *dataset_source(const DatasetReader *reader) {
   return &reader->source;
 }
 
-/* Returns the bound before any split. */
+/* Returns the bound of dataset_max_rows for a reader without a split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* full: no worker can continue until a chunk is read */
+  bool all, full = false; /* full: no worker can continue until the consumer finishes a chunk */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);
@@ -445,7 +445,7 @@ const DataSummary *dataset_summary(DatasetReader *reader) {
   return s;
 }
 
-/* Counts a delivered chunk, and lets a worker fill it again. */
+/* Adds a delivered chunk to the totals, and lets a worker fill it again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
   DataSummary *s = &reader->summary;
   s->least = min_int(s->least, chunk->least);
@@ -466,7 +466,7 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-/* Copies the next rows of a chunk, at most `wanted`. Returns how many it copied. */
+/* Copies at most `wanted` of the chunk's next rows. Returns how many it copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
                         uint16_t *labels, size_t wanted) {
   const size_t inputs = reader->columns.inputs;

@@ -1,13 +1,13 @@
-/* Reads CSV as bytes: each line is a row, with a label and pixels 0 to 255.
+/* Reads CSV. Each line is a row of a label and pixels, which are bytes from 0 to 255.
 
-   A reader streams one source (source.h: a file, a pipe or standard input, packed by gzip or not)
-   from front to back. Its threads take turns reading the next chunk of whole lines and parse their
-   chunks in parallel, one libcsv parser per chunk; rows always come out in file order. A header
-   line, LF or CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are accepted. Anything
-   else is an error that names file, line and column, always the first one in the file.
+   A reader reads one source from front to back: a file, a pipe or standard input, packed by gzip or
+   not. Its threads take turns reading a chunk of whole lines. They parse their chunks in parallel,
+   each thread with its own libcsv parser. Rows are delivered in file order. A header line, LF or
+   CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are accepted. Anything else is an
+   error. The reader reports the file's first error, with the file's name, line and column.
 
    csv_chunk.h says when the first line is a header. Every row must have as many fields as the first
-   line, even if that is a header. */
+   line has, even if the first line is a header. */
 #pragma once
 
 #include "data/source.h"
@@ -26,43 +26,43 @@ typedef struct {
                         the column that the header calls label, class, target, digit or y, or else
                         the first */
   const char *names; /* class names, see CsvColumns */
-  int inputs;   /* pixels that a row must have, with or without a label; labels are then ignored and
-                   become 0. 0 means that rows have any number of pixels, and a label */
-  size_t ahead; /* rows that may be parsed before they are asked for. 0 means as many as half of
-                   memory_available() holds. At least one chunk per thread */
-  double hold_out; /* the share of rows that split.h holds out for `seed`; 0 holds out none */
-  uint64_t seed;
-  bool held_out; /* deliver only the held-out rows; if false, only the other rows */
+  int inputs;   /* 0 means that a row has a label and any number of pixels. Otherwise a row has this
+                   many pixels and may have a label, which is ignored and becomes 0 */
+  size_t ahead; /* rows that may be parsed before the caller reads them, but at least one chunk per
+                   thread. 0 means as many as half of memory_available() holds */
+  double hold_out; /* the share of rows that split.h holds out; 0 means that it holds out no row */
+  uint64_t seed;   /* chooses the held-out rows */
+  bool held_out;   /* deliver only the held-out rows; if false, only the other rows */
 } DatasetConfig;
 
-/* Starts reading. Blocks only for the first chunk, whose first line fixes the number of columns.
-   Returns NULL on failure: no such file, a directory, an empty file, a first line that is blank,
-   binary or not of 2 to DATASET_MAX_COLUMNS fields. */
+/* Starts reading. Waits only for the first chunk, whose first line gives the number of columns.
+   Returns NULL if there is no such file, if it is a directory or empty, or if its first line is
+   blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* pixels per row */
 
-/* Returns an upper bound of the number of rows. The bound of a file follows from its size. A pipe
-   does not tell its length and an archive cannot be trusted, so their rows are counted. This waits
-   until all are parsed. It gives up and returns most + 1 (`most` below 2^64 - 1) if there are more
-   than `most` rows or if no more may be parsed ahead. */
+/* Returns an upper bound of the number of rows. For a file that is not packed, the bound follows
+   from the file's size. The rows of a pipe or an archive are counted instead, so the call waits
+   until all of them are parsed. If it counts more than `most` rows, or if no more rows may be
+   parsed ahead, it stops waiting and returns most + 1. `most` must be below 2^64 - 1. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* Returns the source that is being read. Its stamp is the same in another reading of the same path
-   unless the file was changed or replaced in between. */
+/* Returns the source that is being read. If the same path is opened again, the source's stamp is
+   equal to this one unless the file was changed or replaced in between. */
 const Source *dataset_source(const DatasetReader *reader);
 
-/* Copies the next rows in file order and waits for the parsers: pixels[row * stride + i] and
-   labels[row]. With a split, copies only rows of its side. Fills all `rows` unless the file ends;
-   *filled is the count, 0 at the end. Returns false with the first error in file order, or if the
-   file has no rows; it still delivers the *filled rows before an error. */
+/* Waits for the parsers and copies the next rows in file order to pixels[row * stride + i] and
+   labels[row]. If rows are held out, it copies only those that the reader delivers. It copies
+   `rows` rows unless the file ends, and sets *filled to the number copied, which is 0 at the end.
+   Returns false if the file has no rows, or at its first error, after the rows before the error. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. Pixels are counted per chunk. */
+/* Returns the summary of the delivered rows. least, greatest and mean cover whole chunks. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
-/* Returns the share of the file that has been delivered, 0 to 1; always 0 for a pipe. */
+/* Returns the share of the file that has been delivered, from 0 to 1. For a pipe it returns 0. */
 double dataset_progress(const DatasetReader *reader);
 
 /* Stops the threads and frees everything. reader may be NULL. */

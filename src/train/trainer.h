@@ -51,8 +51,8 @@ typedef struct {
   bool joined;              /* the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
-                               measured on the judging rows. They are NAN if there are no judging rows,
-                               and until the first epoch ends */
+                               measured on the judging rows; they are NAN if there are no judging
+                               rows, or before the first epoch ends */
   RunTotals totals;         /* totals of the run so far */
   bool stopped;             /* the run was stopped early, after the steps in `position` */
   bool diverged;            /* the run failed because a loss is not a finite number */
