@@ -1,8 +1,8 @@
-/* Trains several runs with different options at once. On the CPU there is one run per thread, each
-   with its own rows. On a GPU there are as many runs as the engine may have members, and all use
-   the first run's rows. Each worker, a thread, trains one run after the other. A run reuses the
-   engine and rows of the worker's previous run if they fit. A run's bits do not depend on the other
-   runs. */
+/* Trains several runs with different options at once. Each worker, a thread, trains one run after
+   the other. On the CPU there is one worker per thread of --threads, each with its own rows. On a
+   GPU there is one worker per member of the engine, and all use the first run's rows. A run reuses
+   the engine and rows of its worker's previous run if they fit. A run's bits do not depend on the
+   other runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -11,24 +11,24 @@
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* the limit of --threads is not higher */
+enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is at most 1024 */
 
-/* Bytes that a run's two readers need for any rows: the files' buffers, and one thread's text and
-   parsed rows for each reader. */
+/* Bytes that a run's two readers need for any rows: buffers of the files, and per reader the text
+   and the parsed rows of one thread. */
 static const double READERS_BYTES = 4e6;
 
-/* The workers, and the trainers of their first runs. The first trainer is open from the start. */
+/* The workers, and the trainers of their first runs. trainer[0] is open from the start. */
 typedef struct {
   ManyRuns *runs;
-  int count, workers, opened; /* runs; threads; trainers */
+  int count, workers, opened; /* numbers of runs, of workers and of open trainers */
   Trainer *rows;              /* the trainer whose rows the others use; NULL if each has its own */
   Trainer *trainer[MOST_MEMBERS];
   int threads;         /* threads of each worker's engine */
   atomic_int next;     /* the first run that no worker has taken */
-  atomic_bool failed;  /* no further run may begin */
+  atomic_bool failed;  /* a run has failed, so no other run may begin */
   pthread_mutex_t one; /* guards the fields below */
   pthread_cond_t moved;
-  int kept; /* runs that are kept, in order */
+  int kept; /* runs 0 to kept - 1 have been kept */
   Error error;
 } Team;
 
@@ -38,13 +38,13 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
-/* Returns the number of this rank's run `run`. */
+/* Returns the number of this rank's run `run` among the runs of all ranks. */
 static int run_of(const ManyRuns *r, int run) {
   return ranks_number(r->ranks) + run * ranks_count(r->ranks);
 }
 
 /* Sets *o to the options of a run and returns its trainer's configuration. If `threads` is 0, the
-   engine has as many threads as the options say, or one per core. */
+   engine has as many threads as --threads says, by default one per core. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, run_of(r, run), o);
@@ -53,8 +53,8 @@ static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options 
   return config;
 }
 
-/* Returns the trainer of a run. This is `last`, from the worker's previous run, if it fits this run
-   too. Otherwise a new trainer replaces it. */
+/* Returns a trainer for a run: `last`, the trainer of the worker's previous run, if it fits this
+   run. Otherwise closes `last` and opens a new trainer. */
 static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Options *o,
                          Error *error) {
   const TrainerConfig config = config_of(r, run, threads, o);
@@ -66,8 +66,8 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Returns the number of workers on the CPU: one per thread, but no more than can train networks
-   like the first in half of the memory. On a GPU returns 1. */
+/* Returns the number of workers on the CPU: one per thread, but at most as many as can train
+   networks of the first run's size in half of the memory. Returns 1 on a GPU. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
   const EngineConfig *c = &first->engine->config;
@@ -79,7 +79,7 @@ static int count_workers(const Team *team) {
   return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
 }
 
-/* Opens members for as many of the first runs as the GPU has room for, possibly none. */
+/* Opens members of the first run's engine, for as many of the first runs as fit on the GPU. */
 static bool open_members(Team *team, Error *error) {
   const TrainerEvents events = {.patience = 1};
   ManyRuns *r = team->runs;
@@ -111,7 +111,7 @@ static bool open_members(Team *team, Error *error) {
 
 /* ---- training ------------------------------------------------------------------------------- */
 
-/* Keeps the result of a run, once all earlier runs are kept. */
+/* Waits until all earlier runs are kept, then keeps the result of a run. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
   ManyRuns *r = team->runs;
@@ -127,7 +127,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run with the worker's number, then runs that no worker has taken. */
+/* Trains the run with the worker's number, then other runs that no worker has taken. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
@@ -153,13 +153,12 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all runs. The calling thread is a worker. If the system refuses a thread, there are fewer
-   workers. */
+/* Trains all runs. The calling thread is a worker. Threads that cannot be started are left out. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;
   if (!workers) return error_set(error, "out of memory");
-  pthread_mutex_init(&team->one, NULL); /* on Linux neither can fail */
+  pthread_mutex_init(&team->one, NULL); /* neither call can fail on Linux */
   pthread_cond_init(&team->moved, NULL);
   pthread_mutex_lock(&team->one);
   for (int i = 0; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
@@ -182,7 +181,7 @@ bool many_runs(ManyRuns *r, Error *error) {
   Team team = {.runs = r, .opened = 1};
   Options o;
   while (run_of(r, team.count) < r->count) team.count++;
-  /* Kernels of different networks overlap only if they wait in different queues. */
+  /* Kernels of different networks overlap only in different hardware queues. */
   if (r->count > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (r->count > 1 && !source_can_repeat(r->options->train))
     return error_set(error,

@@ -4,19 +4,19 @@
 #include "commands/commands.h"
 #include "engine/loader.h"
 
-enum { BATCH = 64 }; /* training's default */
+enum { BATCH = 64 }; /* the default of --batch */
 
-/* The options and training rows of the first network that describes its run. */
+/* What the command works on. */
 typedef struct {
-  Options o;           /* the caller's options, with class_names and an automatic `test` set */
-  DataSummary trained; /* the summary of its training rows; 0 rows if unknown */
+  Options o;           /* the caller's options; class_names and --test auto are filled in */
+  DataSummary trained; /* summary of the first network's training rows; 0 rows if unknown */
   Report *report;
   Device device;
-  bool began; /* the networks were opened once */
+  bool began; /* the networks have been opened */
 } Asked;
 
-/* Opens an engine. Its pixel scale is the saved network's. A network that another program saved
-   has the pixel scale of the command line. */
+/* Opens an engine with the saved network and its pixel scale. The file of another program has no
+   pixel scale, so the command line gives the scale. */
 static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
   Options *o = &a->o, trained = *o;
   if (*saved->options) {
@@ -58,7 +58,7 @@ static Engine *open_network(Asked *a, const char *path, Error *error) {
   return engine;
 }
 
-/* Opens an engine with the networks of options->load, which predict for the same rows. */
+/* Opens an engine with the networks of --load. Several networks become a committee. */
 static Engine *open_networks(Asked *asked, Error *error) {
   Engine *engine[OPTIONS_LOADS];
   const PathList *load = &asked->o.load;
@@ -79,7 +79,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
   return NULL;
 }
 
-/* Prints how the rows differ from the training rows, if the network has their summary. */
+/* Prints how the rows differ from the training rows, if a summary of these was saved. */
 static void compare(Asked *a, const char *path, const DataSummary *rows) {
   if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
 }
@@ -127,7 +127,7 @@ static bool classify(Engine *engine, Asked *a, Error *error) {
   return true;
 }
 
-/* Decides what --test auto means after the networks are loaded. */
+/* Replaces --test auto once the networks are loaded. */
 static bool find_test(Asked *a, Error *error) {
   Options *o = &a->o;
   if (!o->evaluate) return true;
@@ -159,7 +159,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* print no remark twice, and read no pipe twice */
+  const Options *o = &asked.o; /* a second try must not print results twice or read a pipe twice */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

@@ -1,5 +1,4 @@
-/* The files that a run names. Makes sure that no output destroys an input, and that every output
-   can be written. */
+/* Checks that no output of a run destroys an input, and that every output can be written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -21,9 +20,9 @@ bool run_files_derived(const Options *o, int index, char *path) {
   return true;
 }
 
-/* Returns a run's options as a saved file holds them, or NULL on failure. The caller frees it. */
+/* Returns a run's options as text for a saved file, or NULL on failure. The caller frees it. */
 static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream would not report that its text was cut for lack of memory */
+  /* open_memstream would not report a text that was cut for lack of memory */
   const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
@@ -41,7 +40,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   Checkpoint saved;
   Options now = *o;
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
-  if (saved.step > 0) /* the rest of an epoch keeps the order it began with */
+  if (saved.step > 0) /* the rest of the epoch needs the same order of rows */
     now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
   saved.options = saved_text(&now, error);
   saved.names = o->class_names;
@@ -60,7 +59,7 @@ static bool is_among(const char *word, const char *words) {
          strstr(text_format(" %s ", words).text, text_format(" %s ", word).text);
 }
 
-/* Refuses an output's name that promises another format. */
+/* Returns false if an output's name has the ending of another format. */
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
              *ending = strrchr(name + strspn(name, "."), '.'), *second = strchr(row->endings, ' ');
@@ -80,7 +79,7 @@ static const char *output_of(const OptionRow *row, const Options *o) {
 
 static const char mnist_test[] = "data/mnist_test.csv";
 
-/* If there is no file at a default path, uses the file of that name in the cache, if any. */
+/* If `path` is the default and does not exist, sets `path` to the file in the cache, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
@@ -128,8 +127,7 @@ static bool file_exists(const char *path, Error *error) {
                    path);
 }
 
-/* Gives a hint to users who have only a training file, as in a competition: how to run without a
-   test file. */
+/* The last message is for users who have only a training file, as in a competition. */
 bool run_files_are_there(const Options *o, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
     return false;
@@ -143,9 +141,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Tells same_file_check what the table of options does not know. --load does not read --train.
-   --resume writes to its file without --save. --seeds writes only networks with derived names.
-   --show may not replace a picture that --classify reads. */
+/* Returns false if two files are the same and one of them is written. Corrects the list of files
+   that the table of options gives. With --load, --train is not read. Without --save, --resume
+   writes to its file. --seeds writes only files with derived names. --classify reads pictures. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
@@ -186,8 +184,8 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Refuses to save options that could not be read back unchanged. A line of a configuration has at
-   most 198 bytes, loses blanks at its end, and ends where ; or # follows a blank. */
+/* Returns false if saved options would not be read back unchanged. A line of a configuration has at
+   most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
   Options loaded;
   Error why = {.text = "not UTF-8"};

@@ -1,7 +1,7 @@
-/* --seeds: trains networks with the seeds s, s + 1, ..., and prints how they differ.
+/* --seeds: trains networks with the seeds s, s + 1, ..., and prints how their accuracies differ.
 
-   Ranks divide the networks: rank r of n trains the networks r, r + n, ... Ranks do not communicate
-   until all networks are trained. */
+   Rank r of n ranks trains the networks r, r + n, ... Ranks do not communicate until all networks
+   are trained. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@
 typedef struct {
   ManyRuns runs;
   int epochs;
-  EpochResult *epoch; /* (count, epochs); 0 for other ranks' networks */
+  EpochResult *epoch; /* (count, epochs); zeros for networks of other ranks */
   TrainLog log;
-  Engine used; /* the engine that this rank's networks use, copied for the log */
+  Engine used; /* a copy of this rank's engine, for the log */
 } Seeds;
 
 static uint64_t seed_of(const Seeds *s, int network) {
@@ -28,7 +28,7 @@ static TrainerConfig network_config(void *context, int network, Options *o) {
   return trainer_config(o);
 }
 
-/* Keeps an epoch (a TrainerEvents.epoch). context: the network's epochs. */
+/* Keeps an epoch (a TrainerEvents.epoch). `context` is the array of the network's epochs. */
 static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   ((EpochResult *)context)[result->epoch - 1] = *result;
@@ -45,7 +45,7 @@ static bool train_network(void *context, int network, Trainer *trainer, Error *e
                    "interrupted: what earlier seeds gave is above, and saved if --save was given");
 }
 
-/* Prints the last epoch of a network, and logs all its epochs after its header. */
+/* Prints the last epoch of a network. Logs a header and all epochs of the network. */
 static bool say_network(Seeds *s, int network, const Engine *used, Error *error) {
   char path[DERIVED_PATH];
   const EpochResult *first = &s->epoch[network * s->epochs], *last = first + s->epochs - 1;
@@ -90,8 +90,8 @@ static bool say_all(const Seeds *s, Error *error) {
   return report_good(s->runs.report, error);
 }
 
-/* Gives every rank the epochs of all networks. The first rank, which has already printed and logged
-   its own networks, then prints and logs the others. */
+/* Gives every rank the epochs of all networks. Then prints and logs the networks of ranks other
+   than the first, which has already printed and logged its own networks. */
 static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->runs.ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->runs.count * of_one;

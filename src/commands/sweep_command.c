@@ -1,4 +1,4 @@
-/* --sweep: searches for the options that train best. */
+/* --sweep: searches for the option values with the best accuracy. */
 #include <string.h>
 
 #include "commands/commands.h"
@@ -9,7 +9,7 @@ typedef struct {
   char text[24];
 } Value;
 
-/* An option and its values to search: a list, or two bounds. */
+/* An option to search, and its values: a list, or a range with two bounds. */
 typedef struct {
   const OptionRow *row;
   Value value[VALUES_MOST];
@@ -19,7 +19,7 @@ typedef struct {
 } Searched;
 
 typedef struct {
-  int number; /* number of the trial, from 1, in the order in which trials are drawn */
+  int number; /* number of the trial, from 1, in the order of drawing */
   Value value[OPTIONS_MOST];
   Checkpoint at;   /* the state of training, if the trial may continue */
   double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
@@ -27,12 +27,12 @@ typedef struct {
 } Trial;
 
 typedef struct {
-  ManyRuns runs; /* its options are those without --sweep, which each trial then changes */
+  ManyRuns runs; /* runs.options are the options without --sweep; each trial changes a copy */
   Searched searched[OPTIONS_MOST];
   int count; /* number of searched options */
   Trial *trials;
-  int trial_count, epochs; /* number of trials; epochs that they train up to */
-  bool last;               /* no trial trains beyond these epochs */
+  int trial_count, epochs; /* number of trials; the epoch up to which the current round trains */
+  bool last;               /* this is the last round */
 } Sweep;
 
 /* ---- what is searched ----------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-/* Sets the trial's values: combination `at` of the lists, and random values of the ranges. */
+/* Sets the trial's values: combination `at` of the lists, and a random value of each range. */
 static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
@@ -191,7 +191,8 @@ static bool keep_trial(void *context, int run, const Trainer *trainer, const Opt
   return s->last || trainer->diverged || trainer_checkpoint(trainer, &t->at, error);
 }
 
-/* Compares trials for qsort. The best comes first; among equals, the trial that was drawn first. */
+/* Compares trials for qsort. The best comes first; equally good trials stand in the order of
+   drawing. */
 static int compare_trials(const void *a, const void *b) {
   const Trial *x = a, *y = b;
   if (x->accuracy != y->accuracy) return x->accuracy < y->accuracy ? 1 : -1;
@@ -203,7 +204,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* all trials first train for epochs / part epochs */
+  int part = 1; /* in the first round, all trials train for epochs / part epochs */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;
@@ -223,7 +224,7 @@ static bool halve(Sweep *s, Error *error) {
   return true;
 }
 
-/* Prints the best trials, each with the options to train it. */
+/* Prints the best trials and their options. */
 static void say(const Sweep *s, Report *report) {
   char values[OPTIONS_PATH];
   report_result(report, "         val-acc  epochs");

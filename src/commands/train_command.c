@@ -1,4 +1,4 @@
-/* Trains one network, and saves, logs and draws what the options say. */
+/* Trains one network, and saves, logs and draws what the options ask for. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -6,18 +6,18 @@
 
 typedef struct {
   const Options *options;
-  const Checkpoint *from; /* the run to continue, or NULL for a new one */
+  const Checkpoint *from; /* the run to continue, or NULL for a new run */
   Report *report;
   TrainerConfig config; /* if config.ranks is not NULL, only the first rank prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
   TrainLog log;
-  bool has_header;         /* the log's header names the device of this trainer */
+  bool has_header;         /* the log's header for the current trainer is written */
   const char *save;        /* where the network is saved; "" means nowhere */
   char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" means nowhere */
-  int best_saved;          /* the epoch saved in `best`; 0 if none yet */
-  int saved;               /* the epoch after which `save` was last written; 0 if not yet */
+  int best_saved;          /* the epoch saved in `best`; 0 means none yet */
+  int saved;               /* the last epoch saved in `save`; 0 means none yet */
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* number of results */
   DataSummary tested;      /* the rows of the final test */
@@ -27,15 +27,15 @@ typedef struct {
   Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
-/* Decides if the run stops (a TrainerEvents.stop). It also stops if ranks cannot ask each other for
-   signals. */
+/* Returns true if the run must stop (a TrainerEvents.stop): after a signal on any rank, or if ranks
+   cannot ask each other for signals. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
          run->signal != 0;
 }
 
-/* Saves the network. is_best: the last epoch is the best one so far. */
+/* Saves the network. If `is_best`, the last epoch is the best so far; saves it in `best`, too. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
   if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
@@ -46,7 +46,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Prints and logs an epoch. If that fails, the run ends after the network is saved. */
+/* Prints and logs an epoch. Saves the network if it is the best so far or is not judged. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Trainer *t = run->trainer;
@@ -71,7 +71,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Opens a trainer at the start of a run, or in the state of `from`. */
+/* Opens a trainer for a new run or, if `from` is not NULL, in the state of `from`. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
@@ -82,7 +82,7 @@ static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
 
 /* ---- after -------------------------------------------------------------------------------- */
 
-/* Prints and logs the test loss of a network that validation rows judged. */
+/* Prints and logs the final test result of a run that used validation rows. */
 static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   const double rows = (double)metrics->rows;
@@ -103,7 +103,7 @@ static bool say_test(Run *run, const Metrics *metrics, Error *error) {
   return train_log_epoch(&run->log, &result, error);
 }
 
-/* Runs the test if it was left for the end, then draws pictures and prints their names. */
+/* Runs the final test of a run with validation rows. Draws pictures and prints their names. */
 static bool test_and_draw(Run *run, Error *error) {
   const Options *o = run->options;
   const bool tests = run->evaluate.rows.path && run->config.test &&
@@ -118,7 +118,7 @@ static bool test_and_draw(Run *run, Error *error) {
   return good;
 }
 
-/* Prints which files were written. A resumed run may have had its best epoch earlier. */
+/* Prints which files were written. A resumed run may have saved its best epoch before. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),
@@ -177,10 +177,10 @@ static bool train(Run *run, Error *error) {
 static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
   if (open_trainer(run, run->from, error) && train(run, error)) return true;
-  const bool able = !c->ranks && source_can_repeat(c->train) && /* training can start again */
+  const bool able = !c->ranks && source_can_repeat(c->train) && /* the files can be read again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
-  const Checkpoint *from = run->from; /* the run to continue, or where this run was last saved */
+  const Checkpoint *from = run->from; /* the run to continue */
   const bool saved_since = run->saved && (!from || run->saved != from->epoch);
   Checkpoint saved = {0};
   if (saved_since && !checkpoint_load(&saved, run->save, error)) return false;

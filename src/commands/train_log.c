@@ -24,7 +24,7 @@ static bool fail(const TrainLog *log, Error *error) {
   return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
 }
 
-/* Writes the beginning of a new log, or ends the last line of an old one. Returns false if the old
+/* Writes the beginning of a new log, or ends the last line of an old log. Returns false if the old
    log cannot be read. */
 static bool begin(TrainLog *log) {
   const bool is_old = log->append && fseek(log->file, -1, SEEK_END) == 0;
@@ -42,7 +42,7 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) 
   return !*path || atomic_file_probe(path, error);
 }
 
-/* Ends the line, and in JSON its object, and makes sure that the line is in the file. */
+/* Ends the line, and in JSON its object, and flushes the line to the file. */
 static bool end_line(const TrainLog *log, Error *error) {
   fputs(log->csv ? "\n" : "}\n", log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
@@ -54,7 +54,7 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* Writes a field of a header. Its name has _ instead of -, as other names do: lr_decay. */
+/* Writes a field of a header. Replaces - in its name by _, as in lr_decay. */
 static void field(FILE *file, const char *name, const char *value, bool is_text) {
   fputs(", \"", file);
   for (const char *c = name; *c; c++) putc(*c == '-' ? '_' : *c, file);
@@ -94,7 +94,7 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
   if (!text) return error_set(error, "no memory for the log %s", log->path);
   fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
   json_text(file->path, log->file);
-  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* end_line ends the object */
+  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* without braces */
   free(text);
   return end_line(log, error);
 }

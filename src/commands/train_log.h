@@ -5,13 +5,13 @@
            {"kind": "epoch", ...} with the numbers of each epoch
    .csv    the names of the columns, then one line per epoch; the fields of the header are left out
 
-   The numbers of an epoch are named as in EpochResult. Names of validation numbers begin with val_;
-   with validation rows the test numbers are NAN. A number is read back bit for bit, the learning
-   rate as float32. NAN and infinity are null in JSON and empty in CSV. Every line is in the file
-   when the function returns, so a run that is killed loses nothing. The file is opened for the
-   first header, so a run that fails earlier leaves an old log unchanged.
+   The numbers of an epoch are named as in EpochResult. Names of validation results begin with val_;
+   if there are validation rows, the test results are NAN. A number can be read back bit for bit
+   (the learning rate as a float32). NAN and infinity are null in JSON and empty in CSV. Every line
+   is in the file when the function returns, so a run that is killed loses nothing. The file is
+   opened for the first header, so a run that fails earlier leaves an old log unchanged.
 
-   Functions on a log without a path do nothing. They return false with *error set if the file
+   The functions do nothing if the log has no path. They return false with *error set if the file
    cannot be written. */
 #pragma once
 
@@ -23,9 +23,9 @@ typedef struct {
   FILE *file; /* NULL before the first header */
 } TrainLog;
 
-/* Prepares a log that will replace the file or, if `append`, continue it. To continue, it ends a
-   last line that was cut short, and does not repeat the column names of a .csv. Returns false if
-   the file cannot be written. */
+/* Prepares a log that will replace the file or, if `append`, continue the file. A continued log
+   first ends a last line that was cut short, and does not repeat the column names of a .csv.
+   Returns false if the file cannot be written. */
 bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
@@ -33,12 +33,12 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
    earlier ones with the same number. */
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
-/* Writes the summary of a file's rows. Does so only in JSON, and only if there is such a file.
-   role: "train", "validation" or "test". */
+/* Writes the summary of a file's rows if the log is JSON and there is such a file. `role` is
+   "train", "validation" or "test". */
 bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error);
 
-/* Writes the line of an epoch. A result without training rows is the final test of a run that is
-   judged by validation rows. JSON marks its line {"kind": "test", ...}. */
+/* Writes the line of an epoch. A result without training rows is the final test of a run with
+   validation rows. Its JSON line is {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Closes the log, even if this returns false. */
