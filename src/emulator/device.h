@@ -1,5 +1,5 @@
 /* CUDA C++ for the emulator. clang's front end (__CUDA__) also reads it, to check a student's file.
-   scripts/seal_exercise.sh refuses all other names that begin with two underscores. */
+   scripts/seal_exercise.sh refuses students any other name that begins with two underscores. */
 #pragma once
 
 #ifdef __CUDA__
@@ -15,8 +15,8 @@
 #define __host__
 #define __device__
 #define __global__
-/* __shared__ variables are thread-local: blocks run one after another and share a copy. Nothing
-   else is in thread-local storage. */
+/* __shared__ variables are thread-local, so that they lie together. Blocks run one after another
+   and use the same copy. Nothing else is in thread-local storage. */
 #define EMULATOR_JOIN_(a, b) a##b
 #define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
 #define EMULATOR_SHARED static thread_local __attribute__((used))
@@ -25,7 +25,7 @@
   EMULATOR_SHARED
 #define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
 #define __constant__
-#define __launch_bounds__(...) /* in sources that launches.awk did not process */
+#define __launch_bounds__(...) /* launches.awk replaces it in the sources it processes */
 #endif
 #define __CUDACC__ 1
 #define __noinline__ __attribute__((noinline))
@@ -33,7 +33,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__
 #define __grid_constant__
-/* Functions that call the runtime are inlined, so that the place of the call is a source line. */
+/* Functions that call the emulator are inlined, so that a call's address has its source line. */
 #define EMULATOR_INLINE __device__ inline __attribute__((always_inline))
 
 #include <limits.h>
@@ -49,15 +49,13 @@
 struct uint3 {
   unsigned x, y, z;
 };
-/* The compiler takes them as constants, which they are for a single thread. So reading one is not
-   an access. */
+/* For one thread these are constants. So the compiler does not report their reads as accesses. */
 extern const __device__ uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
 extern const __device__ dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
 constexpr int warpSize = 32;
 
 #ifdef __CUDA__
-/* Declarations that clang's front end needs for a launch, and device functions that g++ has
-   itself. */
+/* Declarations that only clang's front end needs: launches, and the C library's functions. */
 extern "C" cudaError_t cudaConfigureCall(dim3, dim3, size_t = 0, cudaStream_t = nullptr);
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t = 0, void * = nullptr);
 extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
@@ -160,7 +158,7 @@ template <class T> __device__ void shuffle(void **lanes, unsigned mask) {
   }
 }
 
-EMULATOR_INLINE unsigned thread() { /* the thread's number in its block */
+EMULATOR_INLINE unsigned thread() { /* returns the thread's number in its block */
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 EMULATOR_INLINE int lane() {
@@ -173,7 +171,7 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
   return mine.result;
 }
 
-/* Gives all lanes the same value: their values joined by Join::of(). */
+/* Joins the lanes' values by Join::of(), and gives all lanes the result. */
 template <class T, class Join> __device__ void reduce(void **lanes, unsigned mask) {
   T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
   for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
@@ -199,8 +197,8 @@ __device__ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, 
 
 } // namespace emulated
 
-/* Returns the value of lane `source` if it is not beyond the `width` lanes of this group; otherwise
-   the lane's own value. */
+/* Returns the value of lane `source` or, beyond the lane's group of `width` lanes, its own
+   value. */
 #define EMULATOR_SHUFFLE(name, source)                                                             \
   template <class T> EMULATOR_INLINE T name(unsigned mask, T value, int by, int width = 32) {      \
     const int me = emulated::lane(), first = me / width * width, from = source;                    \
@@ -360,7 +358,7 @@ cudaError_t cudaFuncSetAttribute(Kernel *kernel, int attribute, size_t value) {
              ? emulator_allow((const void *)kernel, value)
              : cudaSuccess;
 }
-/* There are no clusters. */
+/* The emulator has no clusters. */
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, Kernel, const cudaLaunchConfig_t *) {
   *clusters = 0;

@@ -1,6 +1,6 @@
-/* Runs CUDA sources on a CPU. Blocks run one after another. Each CUDA thread is a fiber of one host
-   thread, so that every run is the same. A kernel may be watched: the emulator then finds errors,
-   with their source lines, and counts requests. */
+/* Runs CUDA sources on a CPU. Blocks run one after another. CUDA threads are fibers of one host
+   thread, so every run is the same. If a kernel is compiled with the watch, the emulator reports
+   its errors with their source lines, and counts its requests. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,36 +11,34 @@
 extern "C" {
 #endif
 
-/* Names a cudaMalloc()ed array in findings, and sets its shape. A vector has 1 row. */
+/* Sets the name and the shape of a cudaMalloc()ed array for findings. A vector has 1 row. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
-/* Reads what the emulator must know of the program. Call it before a process is confined. */
+/* Reads the program's symbols and handles signals. Call it before the process is confined. */
 void emulator_start(void);
-/* Calls function(context) of a student. Its host code may touch only its own stack and constants,
-   and no kernel may add floats atomically. The first violation becomes a finding and ends the
-   call. */
+/* Calls a student's function(context). Its host code may touch only its own stack and constants; a
+   violation is a finding and ends the call. An atomic operation on floats is a finding. */
 void emulator_call(void (*function)(void *context), void *context);
 
-/* Sets whether the program's printf() prints from now on. `heading` comes before the first output;
-   NULL means that nothing is printed. */
+/* Sets the text that comes before the next output of a kernel's printf(). NULL turns output off. */
 void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
-  uint64_t requests, sectors, bytes_used; /* warp requests; 32-byte sectors; bytes needed */
-  uint64_t bytes_once;                    /* per launch: distinct bytes read + distinct written */
-  uint64_t turns, least_turns;            /* of shared memory's banks */
-  uint64_t atomic_turns;                  /* the part of `turns` that atomics take */
+  uint64_t requests, sectors, bytes_used; /* warps' requests; of global memory */
+  uint64_t bytes_once;                    /* sum over launches: distinct bytes read + written */
+  uint64_t turns, least_turns;            /* passes of shared memory's banks; the fewest possible */
+  uint64_t atomic_turns;                  /* the part of `turns` that atomic operations take */
   uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */
-  uint64_t lane_steps, step_slots;        /* the same for basic blocks that warps executed */
+  uint64_t lane_steps, step_slots;        /* the same for the basic blocks that warps executed */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
-/* Writes up to `most` findings, one per line. If `costs`, these are the costliest places.
-   Otherwise these are errors, with barrier errors first. */
+/* Writes up to `most` findings, one per line. If `costs`, the findings are the costliest places.
+   Otherwise they are errors, first of barriers, array bounds and meetings of lanes. */
 void emulator_told(bool costs, int most, char *text, size_t size);
 
-/* A finding: an error, or a place that costs much. */
+/* A finding: an error, or a place with a high cost. */
 typedef struct {
   char kind[16];  /* "" marks the end of the list */
   char text[400]; /* %A and %B stand for source lines */
@@ -49,7 +47,7 @@ typedef struct {
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };
 
-/* These two do the work of emulator_told() in two steps. A forked process may do the first. */
+/* Two halves of emulator_told(). A forked process may do the first half, its parent the second. */
 void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);

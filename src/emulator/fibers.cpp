@@ -12,7 +12,7 @@
 #include <deque>
 #include <map>
 
-/* The variables that device.h declares as constant threadIdx and so on. */
+/* device.h declares these variables as the constants threadIdx, blockIdx, blockDim and gridDim. */
 dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 extern "C" void emulator_switch(void **from, void *to);
@@ -45,7 +45,7 @@ bool failed;
 static Lane lanes[MOST_THREADS]; /* the lanes of the running block */
 static int threads_of_block;
 static void *scheduler_sp;
-static const Call *call; /* that runs */
+static const Call *call; /* the running call */
 static int barrier_value;
 static cudaError_t last_error;
 
@@ -60,7 +60,7 @@ __attribute__((noinline)) void leave(State state, uintptr_t pc) {
   for (;;) leave(State::ENDED, 0);
 }
 
-static sigjmp_buf back; /* to emulator_call */
+static sigjmp_buf back; /* stop() jumps back to emulator_call */
 static uintptr_t host_stack;
 
 [[noreturn]] void stop() {
@@ -84,14 +84,14 @@ void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, si
   l->stack = stack;
   l->index = call->block.at(thread);
   l->clock[thread % WARP] = 1;
-  /* Stacks start at different offsets in their pages, because a cache has few places for lines at
-     the same offset. */
+  /* Stacks start at different offsets in their pages, because lines at the same offset would share
+     a few sets of the cache. */
   void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
   top = (void **)((uintptr_t)top & ~(uintptr_t)15);
 #if defined(__x86_64__)
-  *--top = nullptr; /* as if called */
+  *--top = nullptr; /* the return address of run_fiber, if it were called */
   *--top = (void *)run_fiber;
-  top -= 6; /* registers */
+  top -= 6; /* room for the registers that emulator_switch pops */
 #else
   top -= 20;
   top[0] = (void *)run_fiber;
@@ -111,7 +111,7 @@ static bool meets_with(const Lane &a, const Lane &b) {
   return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
 }
 
-/* Lets lanes meet once all lanes of their mask wait for it, except those that have returned. */
+/* Lets lanes meet if all lanes of their mask wait to meet or have returned. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
     Lane *l = &first[i];
@@ -160,7 +160,7 @@ static const Lane *first_in(State state) {
                       [=](const Lane &l) { return l.state == state; });
 }
 
-/* Reports why the lanes that l waits for do not come. */
+/* Reports the reason why lane l waits in vain. */
 static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
@@ -177,7 +177,7 @@ static void report_meeting(const Lane *l) {
   }
 }
 
-/* No lane can continue, so either the barrier is reached or it never will be. */
+/* Lets the waiting threads pass the barrier, or reports a deadlock. No lane can continue. */
 static void pass_barrier() {
   const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
              *waits = first_in(State::MEETS), *end = lanes + threads_of_block;
@@ -211,7 +211,7 @@ static void pass_barrier() {
   watch_barrier();
 }
 
-/* An asynchronous copy that has not ended. */
+/* An asynchronous copy that has not arrived. */
 struct Copy {
   void *to;
   size_t size;
@@ -221,7 +221,7 @@ struct Copy {
 };
 static std::map<const Lane *, std::deque<Copy>> copies;
 constexpr size_t PAGE = 4096;
-static unsigned char *stacks; /* stacks of a block's lanes; the first page of each is unmapped */
+static unsigned char *stacks; /* stacks of a block's lanes; the first page of each is protected */
 
 bool is_stack(uintptr_t address) {
   return stacks && address - (uintptr_t)stacks < MOST_THREADS * STACK;
@@ -262,7 +262,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* dynamic shared memory that kernels may have */
+static std::map<const void *, size_t> allowed; /* maximum dynamic shared memory */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;
@@ -312,8 +312,8 @@ unsigned char *emulator_dynamic() {
   return lane->block->shared;
 }
 
-/* Reads at once, but writes when a lane waits for the copy. So a value that is read too early is
-   not there yet. */
+/* Reads now, but writes when the lane waits for the copy, so that an earlier read gets the old
+   value. */
 void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);
@@ -369,7 +369,7 @@ cudaError_t emulator_allow(const void *kernel, size_t bytes) {
   return cudaSuccess;
 }
 
-/* Returns why a GPU would refuse the launch, or "" if it would not. */
+/* Returns the reason why a GPU would refuse the launch, or "". */
 static std::string refusal(const Call &of, const void *kernel) {
   const dim3 g = of.grid, b = of.block;
   if (g.count() == 0) return printed("a grid of %u x %u x %u has no blocks", g.x, g.y, g.z);
@@ -423,7 +423,7 @@ extern "C" cudaError_t cudaPeekAtLastError(void) {
   return last_error;
 }
 
-/* Reports a signal at an instruction of a lane or of the host. */
+/* Turns a signal in a lane or in host code into a finding. */
 static void crashed(int number, siginfo_t *info, void *context) {
   const mcontext_t &m = ((ucontext_t *)context)->uc_mcontext;
 #if defined(__x86_64__)

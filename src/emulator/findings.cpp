@@ -13,24 +13,24 @@
 
 namespace emulated {
 
-/* Requests of warps, each joined from accesses of lanes. */
+/* Counts requests: a request joins the accesses of a warp's lanes. */
 
 std::vector<Site> sites, sites_of_launches;
 EmulatorCounts counts;
 
-/* An event of a lane, in order: an access, or a step into a basic block. */
+/* An event of a lane: an access, or a step into a basic block. A lane's events are in order. */
 struct Event {
-  uint32_t pc, site; /* pc: relative to the program's start */
+  uint32_t pc, site; /* pc is relative to program_base */
   uintptr_t address;
 };
 
-static constexpr uint32_t FULL = 256; /* events of a lane before they are joined */
-static Event events[WARP][FULL + 4];  /* the offset spreads the arrays over a cache's sets */
+static constexpr uint32_t FULL = 256; /* maximum events of a lane that wait to be joined */
+static Event events[WARP][FULL + 4];  /* + 4 spreads the arrays over a cache's sets */
 static uint32_t noted[WARP];
 
-/* An entry of the table of sites. The key has everything that tells sites apart. */
+/* An entry of the hash table of sites. The key contains everything in which sites can differ. */
 struct Slot {
-  uint64_t key; /* 0: none */
+  uint64_t key; /* 0 means that the slot is free */
   uint32_t site;
 };
 static constexpr size_t SLOTS = 1 << 14;
@@ -53,7 +53,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* Returns how many different numbers there are. The numbers mostly ascend. */
+/* Returns how many different numbers there are. Usually they are sorted already. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
   return (size_t)(std::unique(first, end) - first);
@@ -71,8 +71,8 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if in half a warp each lane n has the same address as lane n ^ 1, or each as lane n
-   ^ 2. */
+/* Returns true if, in half a warp, every lane n has the address of lane n ^ 1, or every lane that
+   of n ^ 2. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -82,8 +82,8 @@ static bool is_shared(const uintptr_t *addresses) {
   return near || far;
 }
 
-/* Counts the passes of the 32 banks. With 8 or 16 bytes per lane, half or a quarter of a warp is
-   served at a time. */
+/* Counts passes of the 32 banks. A pass serves at most half a warp if lanes access 8 bytes, and at
+   most a quarter if they access 16 bytes. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
   for (int first = 0, at_once; first < count; first += at_once, least++) {
@@ -115,9 +115,8 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* If lanes are at several places, the lanes at the lowest address go first, so that lanes which
-   have parted meet again (Collange, 2011). If a lane's list is full, the others wait until it
-   continues. */
+/* If lanes are at several places, the lanes at the lowest address go first, so that lanes that
+   diverged meet again (Collange, 2011). All wait if a lane's list is full. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
@@ -146,7 +145,7 @@ void count_requests(const Lane *first, int count) {
 }
 
 void keep_launch() {
-  std::fill_n(noted, WARP, 0u); /* events of a launch that failed */
+  std::fill_n(noted, WARP, 0u); /* drops events of a launch that failed */
   counts.launches++;
   for (Site &s : sites) {
     if (s.counts.requests > 0) sites_of_launches.push_back(s);
@@ -170,8 +169,7 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static constexpr uint64_t ENOUGH = 1000; /* findings of one kind at one place; more would tell
-                                            nothing new */
+static constexpr uint64_t ENOUGH = 1000; /* this many findings of a kind at a place end a launch */
 
 static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
                 uintptr_t a, uintptr_t b) {
@@ -198,8 +196,7 @@ void stop_at(const char *kind, const std::string &text, uintptr_t pc) {
 
 static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", innermost first */
 
-/* Looks up all addresses at once, because each process of addr2line reads the program's debug
-   information. */
+/* Looks up all addresses with one addr2line, since each addr2line reads all debug information. */
 static void look_up(const std::vector<uintptr_t> &addresses) {
   std::string command = "addr2line -a -i -e /proc/" + std::to_string(getpid()) + "/exe";
   bool any = false;
@@ -231,7 +228,7 @@ static bool is_ours(const std::string &place) {
 
 static const char UNKNOWN[] = "an unknown line";
 
-/* Returns "kernels/exercise.cu:44", followed by its caller if that is in another file. */
+/* Returns a line like "kernels/exercise.cu:44", and its caller if the caller is in another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
   look_up({return_address});
@@ -259,8 +256,7 @@ static std::string cost_of(const Site &s) {
                        32 * (double)c.sectors / requests);
 }
 
-/* Returns the sectors or turns of the banks beyond what is needed, or 0 if they are too few to
-   report. */
+/* Returns the unneeded sectors or turns of the banks, or 0 if they are too few to report. */
 static double waste_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   if (s.shared) return (double)c.turns - (double)c.least_turns;
@@ -289,10 +285,11 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
   std::copy_n(all.begin(), std::min(all.size(), (size_t)EMULATOR_MOST), found);
   for (int i = 0; i < EMULATOR_MOST; i++)
     for (uintptr_t *place : {&found[i].a, &found[i].b})
-      if (*place) *place -= program_base; /* only this process knows its program_base */
+      if (*place) *place -= program_base; /* other processes have another program_base */
 }
 
-/* Reports each line once, barriers first. A race is not reported again as unwritten memory. */
+/* Reports each kind at each place once. Kinds that begin with b or m come first: barrier, barriers,
+   bounds, mask, meeting. Unwritten memory is not reported where a race was reported. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

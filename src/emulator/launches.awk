@@ -1,9 +1,9 @@
-# Makes C++ of CUDA C++, line by line, without comments:
+# Turns CUDA C++ into C++, line by line, and removes comments:
 #   kernel<<<grid, block, shared, stream>>>(arguments)  ->  kernel ->* emulated::grid(grid, ...)(arguments)
 #   extern __shared__ T name[];                          ->  EMULATOR_DYNAMIC(T, name);
 #   __launch_bounds__(most) ... {                        ->  ... { emulator_bounds(most);
-# A line that is continued is one line, with empty ones behind it. `>>>` alone closes templates and stays.
-# CHECK=1: only comments go, and the rest stays as it is.
+# Joins continued lines and adds empty lines to keep line numbers. Keeps a `>>>` that closes templates.
+# With CHECK=1, only removes comments.
 BEGIN { if (NAME) printf "#line 1 \"%s\"\n", NAME }
 {
   sub(/\r$/, "")
@@ -14,7 +14,7 @@ BEGIN { if (NAME) printf "#line 1 \"%s\"\n", NAME }
 }
 END { if (held != "") print rewritten(held) }
 
-# The tokens of a line, by their first character.
+# Returns the line with its tokens replaced.
 function rewritten(line,   out, token) {
   out = ""
   while (line != "") {
@@ -39,7 +39,7 @@ function made_of(token) {
   if (token == "__launch_bounds__") { bounds = ""; depth = 0; in_bounds = 1; return "" }
   if (!in_bounds) return token
   depth += (token == "(") - (token == ")")
-  if (in_bounds == 1) { # its own arguments
+  if (in_bounds == 1) { # the arguments of __launch_bounds__
     bounds = bounds token
     if (depth == 0 && token == ")") in_bounds = 2
     return ""
@@ -50,7 +50,7 @@ function made_of(token) {
 }
 
 function with_dynamic(line,   before, type, name) {
-  gsub(/alignas/, "__align__", line) # an attribute stands first in C++
+  gsub(/alignas/, "__align__", line) # C++ wants alignas first; __align__ may stay where it is
   if (line !~ /(^|[^A-Za-z_0-9])extern([^A-Za-z_0-9]|$)/ || !match(line, /[A-Za-z_0-9]+ *\[ *\] *;/)) return line
   name = substr(line, RSTART, RLENGTH); type = substr(line, 1, RSTART - 1); line = substr(line, RSTART + RLENGTH)
   sub(/ *\[.*/, "", name)

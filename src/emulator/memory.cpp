@@ -1,5 +1,4 @@
-/* The device's memory: arrays, variables of the program, and which of them an address belongs
-   to. */
+/* The device's memory: arrays, variables of the program, and the search for an address's region. */
 #include "emulator/core.h"
 
 #include <cxxabi.h>
@@ -34,7 +33,7 @@ const char DYNAMIC[] = "dynamic shared memory";
 struct Variable {
   size_t bytes;
   std::string name;
-  bool is_none; /* an index, or a flag whether a variable is initialised */
+  bool is_none; /* see is_no_variable */
   Region *region;
 };
 
@@ -75,7 +74,7 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
     program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
     if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
   }
-  for (int i = 0; i < info->dlpi_phnum; i++) /* constant after it was relocated */
+  for (int i = 0; i < info->dlpi_phnum; i++) /* constant after relocation */
     if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
       data.first = program_base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
   return 1; /* the first object is the program */
@@ -132,7 +131,7 @@ size_t static_shared_of(const void *kernel) {
   return bytes;
 }
 
-/* Returns the variable of the address, or else the one that ends before it. */
+/* Returns the variable of the address, or the nearest variable that ends before it. */
 static decltype(variables)::value_type *variable_at(uintptr_t address) {
   for (const Range &range : {shared, data})
     if (auto after = variables.upper_bound(address); range.has(address))
@@ -153,7 +152,7 @@ bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
 
-/* The variables that were found last, because kernels alternate between two tiles. */
+/* The last two variables found. Two, because kernels alternate between two tiles. */
 static Region *recent[2];
 
 Region *find(uintptr_t address) {
@@ -232,7 +231,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
   const uint16_t index = (uint16_t)regions.size();
   new_region(base, bytes, printed("array %d", index), false);
   for (size_t p = 0; p < pages; p++)
-    region_of_page[arena_used / PAGE + p] = index; /* and the guard page behind it */
+    region_of_page[arena_used / PAGE + p] = index; /* also for the guard page behind it */
   arena_used += pages * PAGE;
   arena_arrays++;
   memset((void *)base, 0xff, bytes);
@@ -254,7 +253,7 @@ cudaError_t cudaFree(void *memory) {
   return cudaSuccess;
 }
 
-/* Calls that cannot fail; each is followed by its effect. */
+/* Calls that cannot fail: DOES(name, what it does, parameters). */
 #define DOES(call, what, ...)                                                                      \
   cudaError_t call(__VA_ARGS__) {                                                                  \
     what;                                                                                          \
@@ -274,7 +273,7 @@ DOES(cudaEventCreateWithFlags, *event = nullptr, cudaEvent_t *event, unsigned)
 DOES(cudaEventDestroy, , cudaEvent_t)
 DOES(cudaGetDeviceCount, *count = 1, int *count)
 DOES(cudaGetDevice, *device = 0, int *device)
-/* The attributes of an A100, since device.h has the A100's instructions. */
+/* Returns attributes of an A100, whose instructions device.h has. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
            : attribute == cudaDevAttrComputeCapabilityMajor           ? 8
@@ -290,7 +289,7 @@ const char *cudaGetErrorString(cudaError_t error) {
          : error == cudaErrorMemoryAllocation     ? "out of memory"
                                                   : "the launch failed";
 }
-/* See engine/cuda/cuda_error.h. */
+/* Replaces the function of engine/cuda/cuda_error.h. */
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
   return status == cudaSuccess ||
          error_set(error, "%s failed: %s", what, cudaGetErrorString(status));

@@ -1,4 +1,4 @@
-/* The functions of kernels/ptx.cuh. The emulator uses this file in its place. */
+/* The functions of kernels/ptx.cuh, for the emulator. This file replaces kernels/ptx.cuh. */
 #ifndef PTX_CUH
 #define PTX_CUH
 
@@ -40,7 +40,7 @@ template <int GROUPS> void await_groups() {
   emulator_await_copies(GROUPS);
 }
 
-/* Rounds to the nearest bf16, and to an even one if two are equally near. */
+/* Rounds to the nearest bf16, ties to even. */
 inline uint32_t emulator_bf16(float value) {
   const uint32_t bits = __float_as_uint(value);
   return std::isnan(value) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -49,7 +49,7 @@ inline uint32_t pack_bf16(float first, float second) {
   return emulator_bf16(first) | emulator_bf16(second) << 16;
 }
 
-/* Rounds to the nearest fp16, and to an even one if two are equally near. */
+/* Rounds to the nearest fp16, ties to even. */
 inline uint32_t emulator_fp16(float value) {
   const uint32_t bits = __float_as_uint(fabsf(value)), sign = std::signbit(value) ? 0x8000 : 0;
   if (!(fabsf(value) < 65520.0f)) return sign | (std::isnan(value) ? 0x7fff : 0x7c00);
@@ -59,9 +59,9 @@ inline uint32_t emulator_fp16(float value) {
 inline uint32_t pack_fp16(float first, float second) {
   return emulator_fp16(first) | emulator_fp16(second) << 16;
 }
-/* Its bits as a float's upper bits are 2^-112 times too small, even if it is subnormal. */
+/* Shifted into a float, the bits of any fp16, also a subnormal one, are 2^112 times too small. */
 inline float emulator_of_fp16(uint32_t half) {
-  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* infinity; above, NaN */
+  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* infinity; above are NaNs */
   const float magnitude =
       bits < huge ? __uint_as_float(bits) * 0x1p112f : __uint_as_float(bits | 0x7f800000);
   return half & 0x8000 ? -magnitude : magnitude;
@@ -77,8 +77,8 @@ template <class Sum> struct Fragment {
   Sum d[4];
 };
 
-/* (16, K) times (K, 8). Lane 4 g + t has rows g and g + 8 of the left matrix, and column g of the
-   right. */
+/* Multiplies (16, K) by (K, 8). Lane 4 g + t holds parts of rows g and g + 8 of the left matrix,
+   and of column g of the right matrix. */
 template <int WIDTH, class Sum, class Exact, Exact (*value)(uint32_t, int)>
 void multiply(void **lanes, unsigned) {
   constexpr int K = 8 * WIDTH;
@@ -156,7 +156,7 @@ inline void transpose(void **lanes, unsigned) {
       static_cast<uint16_t *>(lanes[lane])[i] = matrix[2 * (lane % 4) + i][lane / 4];
 }
 
-/* Also takes an address in shared memory. */
+/* Returns the row's pointer, also for a 32-bit address in shared memory. */
 inline const void *at_of(const void *row) {
   return row;
 }

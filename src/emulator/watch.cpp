@@ -1,4 +1,4 @@
-/* The watch: finds accesses that are out of bounds or race with others. */
+/* The watch: finds accesses that are out of bounds, unaligned, or race with other accesses. */
 #include "emulator/core.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ static size_t static_shared; /* bytes of the __shared__ variables that this laun
 
 /* Eras count blocks and barriers. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in the order in
-                                                           which they ran */
-/* Variables by which blocks announce that their writes are done. The value gives, for each block,
-   the era before which its writes are announced. */
+static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in running
+                                                           order */
+/* Variables through which blocks announce finished writes. For each block, in running order, the
+   value is the era before which its writes are announced. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
-static std::set<const std::vector<uint32_t> *> heard; /* by this block */
+static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
 
 void watch_launch() {
   launch_era = era + 1;
@@ -94,8 +94,8 @@ static std::string element(const Region *r, uintptr_t address) {
   stop_at("outside", text, pc);
 }
 
-/* Checks an access by host code, which may not touch memory of the device. If the host is fenced,
-   it may only touch its stack and constants. */
+/* Checks an access by host code, which must not touch the device's memory. If the host is fenced,
+   it may touch only its stack and constants. */
 static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (!is_arena(address)) {
     if (!host_is_fenced || is_host_stack(address)) return;
@@ -111,14 +111,14 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (host_is_fenced) stop();
 }
 
-static size_t block_of(uint32_t touched) { /* the block's place in the order of the launch */
+static size_t block_of(uint32_t touched) { /* returns the block's place in the order of blocks */
   return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
                   block_eras.begin()) -
          1;
 }
 
-/* Returns true if the earlier access is ordered before what the lane does now. Accesses before era
-   `first` always are. */
+/* Returns true if access t is ordered before the lane's current access. It always is if it was
+   before `first`. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {
@@ -193,7 +193,7 @@ static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write,
           pc);
 }
 
-/* Adds up a kernel's static shared memory, as far as it is touched. */
+/* Adds a variable, when a launch first touches it, to the kernel's static shared memory. */
 static void touch_shared(Region *r, uintptr_t pc) {
   r->launch = launch_era;
   if (r->name == DYNAMIC) return;
@@ -207,7 +207,7 @@ static void touch_shared(Region *r, uintptr_t pc) {
   stop();
 }
 
-/* An instruction moves 1, 2, 4, 8 or 16 bytes. memcpy and structs need several. */
+/* Checks and counts an access. Other sizes than 1, 2, 4, 8 and 16 bytes are split. */
 void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
   const uintptr_t address = (uintptr_t)at;
   const unsigned size = (unsigned)bytes;
@@ -249,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* An atomic operation after a fence announces what the block did before its last barrier. */
+/* If an atomic operation follows, it announces the block's writes before its last barrier. */
 void emulator_fence() {
   lane->fenced = true;
 }
@@ -263,10 +263,10 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
   if (!fenced) return;
   std::vector<uint32_t> &eras = announced[(uintptr_t)at];
   eras.resize(block_eras.size());
-  eras.back() = era + 1; /* including its own thread's writes */
+  eras.back() = era + 1; /* + 1 includes the thread's own writes in this era */
 }
 
-/* The compiler calls these at every access and in every basic block of a kernel. */
+/* In kernels, the compiler calls these functions at every access and in every basic block. */
 
 #define ACCESS(name, size, write)                                                                  \
   extern "C" void __tsan_##name##size(void *at) {                                                  \
@@ -278,8 +278,8 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
 ACCESSES(read, false)
 ACCESSES(write, true)
 
-/* Checks an access to a struct that is passed by value, word by word, as a GPU moves it. A word has
-   4 bytes, or fewer if the struct's address is not a multiple of 4. */
+/* Checks an access to a struct that is passed by value. A GPU moves it in words of 4 bytes, or in
+   smaller words if the struct's address is not a multiple of 4. */
 static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
   size_t word = std::min(size, (size_t)4);
   while ((uintptr_t)at % word != 0) word /= 2;
@@ -326,7 +326,7 @@ void __tsan_read_range(void *at, size_t size) {
 void __tsan_write_range(void *at, size_t size) {
   access(at, size, true, false, PC);
 }
-/* A kernel's calls of these functions, by either name. */
+/* Replace these C functions in kernels, where the compiler renames calls. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
   access(from, size, false, false, PC);
   access(to, size, true, false, PC);
@@ -340,7 +340,7 @@ void *__tsan_memset(void *to, int value, size_t size) {
   return memset(to, value, size);
 }
 
-/* Prints if wanted, but never writes to memory (%n). */
+/* Prints, if emulator_print allows it. Refuses %n, which writes to memory. */
 int __tsan_printf(const char *format, ...) {
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");
@@ -377,7 +377,8 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
     const Type *array, *index;
   };
   std::string type = static_cast<const Data *>(data)->array->name;
-  if (const size_t space = type.find(" ["); space < type.size()) type.erase(space, 1); /* g++'s */
+  if (const size_t space = type.find(" ["); space < type.size())
+    type.erase(space, 1); /* written by g++ */
   stop_at("bounds",
           printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
           PC);
@@ -387,7 +388,7 @@ void __ubsan_handle_divrem_overflow(void *, void *, void *) {
   stop_at("division", " divides an integer by 0", PC);
 }
 
-/* Reports a call by a pointer that is not to a function of the source. */
+/* Reports a call through a pointer to anything but a function of this type. */
 void __ubsan_handle_function_type_mismatch(void *, void *) {
   stop_at("pointer", " calls what is no function of this type", PC);
 }
