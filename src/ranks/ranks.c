@@ -1,4 +1,4 @@
-/* The ranks of a run: finds the launcher, loads MPI, and notices which rank is gone. */
+/* Finds the launcher, loads MPI, and detects ranks that have ended. */
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>
@@ -16,12 +16,12 @@
 #include "base/text.h"
 #include "ranks/ranks_mpi.h"
 
-static const double LOOK_SECONDS = 0.02;  /* between two checks for missing ranks */
-static const double PATIENCE_SECONDS = 5; /* wait for other ranks after a signal */
-static const double SPEECH_SECONDS = 1;   /* wait for a rank that may report the failure better */
-static const double GLANCE_SECONDS = 0.2; /* wait for signs that another rank has reported */
+static const double LOOK_SECONDS = 0.02;  /* time between two checks for missing ranks */
+static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after a signal */
+static const double SPEECH_SECONDS = 1;   /* longest wait for a lower rank's report */
+static const double GLANCE_SECONDS = 0.2; /* longest wait for signs of another rank's report */
 
-/* A rank and its place. kill() and /proc only know ranks of the same host and PID namespace. */
+/* The process of a rank. kill() and /proc only see processes of the same host and PID namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;
@@ -33,12 +33,12 @@ struct Ranks {
   Peer *peers; /* (count) */
   double next_look, waits_since;
   Error missing;     /* names the missing rank, or is empty */
-  bool gone, speaks; /* a rank has ended; this rank reports it */
+  bool gone, speaks; /* a rank has ended; this rank must report that */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first variable that is set, or 0 if none is. The list ends with
+/* Returns the number in the first environment variable that is set, or 0. The list ends with
    NULL. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
@@ -46,8 +46,8 @@ static int first_number(const char *const *variables) {
   return text ? max_int(atoi(text), 0) : 0;
 }
 
-/* Returns the number of ranks. The variables are from Open MPI's mpirun, hydra of MPICH and Intel
-   MPI, and srun. */
+/* Returns the number of ranks. The variables are set by Open MPI's mpirun, by hydra (MPICH and
+   Intel MPI) and by srun. */
 static int launched_ranks(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                       NULL};
@@ -66,8 +66,8 @@ int ranks_launched_as(void) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* Loads the library, which lies beside the program, in build/ of a checkout or under lib/ of a
-   prefix. It is opened globally, because Open MPI looks up its own symbols there. */
+/* Loads libmlp-ranks.so from the program's folder, build/ of a checkout or lib/ of a prefix. Its
+   symbols become global, because Open MPI looks up its own symbols by name. */
 static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
@@ -135,7 +135,7 @@ int ranks_count(const Ranks *ranks) {
   return ranks ? ranks->count : 1;
 }
 
-/* Returns how many ranks before `end` are on this rank's host. */
+/* Returns the number of ranks below `end` that are on this rank's host. */
 static int count_on_host(const Ranks *ranks, int end) {
   int count = 0;
   for (int r = 0; r < end; r++)
@@ -167,17 +167,17 @@ int ranks_cores(const Ranks *ranks) {
 
 /* ---- who is gone -------------------------------------------------------------------------- */
 
-/* Returns true if this process can see whether rank r lives. */
+/* Returns true if this process can see whether rank r is alive. */
 static bool is_neighbour(const Ranks *ranks, int r) {
   const Peer *mine = &ranks->peers[ranks->number], *other = &ranks->peers[r];
   return other->process && strcmp(mine->host, other->host) == 0 &&
          strcmp(mine->pids, other->pids) == 0;
 }
 
-/* Returns the state of rank r as a letter of /proc, or 0 if rank r is not a neighbour. X means that
-   the rank has ended and its launcher knows it. Z means a zombie, which a process is from its end
-   until the launcher asks for its status. In the file, the state follows the name, which is in
-   brackets and may have any bytes. */
+/* Returns the state of rank r as a letter of /proc, or 0 if it is unknown. X means that the rank
+   has ended and that its launcher knows that. Z means that the rank has ended, but its launcher has
+   not yet asked for its status (a zombie). In /proc/N/stat, the state follows the program's name,
+   which is in brackets and may contain any bytes. */
 static char state_of(const Ranks *ranks, int r) {
   char text[256];
   const int process = (int)ranks->peers[r].process;
@@ -197,11 +197,11 @@ static bool has_ended(const Ranks *ranks, int r) {
   return state == 'X' || state == 'Z';
 }
 
-/* Sets ranks->missing to the first rank of this host that has ended. If two have ended, the second
-   one has already named the first. */
+/* Sets ranks->missing to a message about the first rank of this host that has ended. If two ranks
+   have ended, the second has already reported the first. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
-  bool is_first = true; /* this is the first rank left on its host, so it reports */
+  bool is_first = true; /* no lower rank is left on this host */
   for (int r = 0; r < ranks->count; r++)
     if (!has_ended(ranks, r))
       is_first &= r >= ranks->number || !is_neighbour(ranks, r);
@@ -226,8 +226,8 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* Returns true if another rank failed and has reported it. Its exit makes mpirun send SIGTERM at
-   once; a rank that was killed makes mpirun send another one. */
+/* Returns true if another rank failed and has reported the failure. mpirun sends SIGTERM at once
+   after such a rank has ended, but only a second after a rank was killed. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
@@ -237,8 +237,8 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* If a rank is gone, others wait for the rank that reports it, because a rank that exits would make
-   mpirun end that one. */
+/* If a rank is gone, the other ranks wait for the rank that reports it. If another rank exited
+   first, mpirun would end the reporting rank. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();
@@ -255,9 +255,9 @@ bool ranks_may_speak(const Ranks *ranks) {
   return true;
 }
 
-/* ---- what ranks say ----------------------------------------------------------------------- */
+/* ---- communication ------------------------------------------------------------------------ */
 
-/* Calls the library, unless a rank that must take part is missing. */
+/* Calls a function of the library, or fails if a rank is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
    (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__)) ||                             \
@@ -286,7 +286,7 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
   return true;
 }
 
-/* The values are few, so every rank gets all of them and adds them itself. */
+/* There are few values, so every rank gets the values of all ranks and adds them itself. */
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
   if (!ranks || count == 0) return true;
   double *all = ranks_gather(ranks, values, count * sizeof *values, error);

@@ -1,13 +1,13 @@
-/* The ranks of a run: processes that train one network together, each on its own rows of every
-   step.
+/* The ranks of a run are processes that train one network together. In every step, each rank takes
+   a part of the step's rows.
 
-   A launcher starts them, mpirun or `srun --mpi=pmix`, and they communicate by MPI. MPI is not part
-   of this program but of libmlp-ranks.so, which is loaded only if there is a launcher. A single
-   process has no Ranks: every function here accepts NULL and then has nothing to do.
+   A launcher (mpirun or `srun --mpi=pmix`) starts the ranks, which communicate by MPI. Only
+   libmlp-ranks.so uses MPI; the program loads it only if there is a launcher. A single process has
+   no Ranks: every function here accepts NULL and then does nothing.
 
-   All ranks call the functions that communicate in the same order. Such a call fails if another
-   rank of this host has ended, or if a signal came and the other ranks do not answer within some
-   seconds. The error names the missing rank. After that, only ranks_abort may be called. */
+   All ranks must call the communicating functions in the same order. Such a call fails if another
+   rank of this host has ended, or if a signal came and the other ranks do not answer within five
+   seconds. The error names the rank that has ended. After a failure, call only ranks_abort. */
 #pragma once
 
 #include <stddef.h>
@@ -22,11 +22,11 @@ bool ranks_launched(void);
 /* Returns the number that the launcher gave this process, from 0, even if ranks_open failed. */
 int ranks_launched_as(void);
 
-/* Loads MPI and meets the other ranks. Returns NULL on failure: MPI is missing, or the launcher
+/* Loads MPI and connects to the other ranks. Returns NULL if MPI is missing or if the launcher
    belongs to another MPI. */
 Ranks *ranks_open(Error *error);
 
-/* Waits for all ranks. `ranks` may be NULL. */
+/* Waits for all ranks, then ends the communication. */
 void ranks_close(Ranks *ranks);
 
 int ranks_number(const Ranks *ranks);         /* this process's number, from 0 */
@@ -39,30 +39,31 @@ int ranks_hosts(const Ranks *ranks);
 int ranks_cores(const Ranks *ranks);
 
 /* Replaces values[count] by their sums over all ranks. Each rank gets the same bits, because the
-   ranks' values are added in the order of ranks. The count of floats must be a multiple of the
+   ranks' values are added in the order of ranks. For floats, the count must be a multiple of the
    number of ranks. */
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 
-/* Replaces `size` bytes by the bytes of rank 0. */
+/* Replaces `size` bytes on every rank by those bytes of rank 0. */
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
-/* Returns (ranks, size): the `size` bytes of every rank. The caller frees them. NULL on failure. */
+/* Returns an array (ranks, size) with the `size` bytes of every rank, or NULL on failure. The
+   caller frees the array. */
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
 
-/* Asks whether any rank got a signal that ends runs (interrupt.h). Sets *signal to the signal's
-   number, or 0, and *number to the first rank that got it. */
+/* Finds out whether any rank got a signal that ends runs (interrupt.h). Sets *signal to the
+   signal's number, or 0, and *number to the first rank with a signal. */
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
-/* Returns true if no rank is known to be missing. It is for callers that wait for other ranks in
-   another way. It is cheap, since it looks only fifty times a second. waited: when the wait began,
-   in seconds_now. */
+/* Returns true if no rank is known to be missing. Code that waits for other ranks without the
+   functions above calls this. It is cheap: it checks only fifty times a second. `waited` is when
+   the wait began, by seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
-/* Ends all ranks. A rank that failed calls it. */
+/* Ends all ranks. A rank that failed calls this. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
-/* Decides whether this rank, which failed, reports why. Returns true if it does. The ranks before
-   it may have failed for the same reason; they get a second to report it and to end this process.
-   Only the first rank left on a host reports who is missing. */
+/* Returns true if this rank, which failed, must report the reason. Lower ranks may have failed for
+   the same reason, so they get a second to report the reason and to end this process. A missing
+   rank is reported only by the first rank that is left on its host. */
 bool ranks_may_speak(const Ranks *ranks);

@@ -1,5 +1,5 @@
-/* libmlp-ranks.so: the communication of a run's ranks, by MPI. The program loads it only if a
-   launcher started the program. So a single process neither needs MPI nor starts more slowly. */
+/* libmlp-ranks.so: the communication of ranks by MPI. The program loads this library only if a
+   launcher started it, so a single process neither needs MPI nor starts more slowly. */
 #include "ranks/ranks_mpi.h"
 
 #include <mpi.h>
@@ -7,17 +7,17 @@
 #include <stdlib.h>
 
 enum {
-  SPINS = 2000, /* polls before the thread yields its core, as ranks may outnumber cores */
+  SPINS = 2000, /* polls before the thread yields its core; there may be more ranks than cores */
   LOOKS = 64,   /* polls between two calls of RanksWait */
 };
 
 static int number, count;
 static RanksWait *wait;
-static void *context; /* of wait */
-static float *parts;  /* (room): what a sum receives; kept for the next sum */
+static void *context; /* the argument of wait */
+static float *parts;  /* (room): values received for a sum; reused by the next sum */
 static size_t room;
 
-/* Waits for a request. A blocking wait would not notice that a rank is gone. */
+/* Waits for a request by polling. A blocking wait would not notice that a rank has ended. */
 static bool wait_for(MPI_Request *request) {
   for (unsigned look = 1;; look++) {
     int done;
@@ -42,8 +42,8 @@ static void open_mpi(int *my_number, int *of, RanksWait *asked, void *asked_cont
 // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not know that wait_for completes a
 // request
 
-/* Every rank adds one slice of the values, in the order of ranks, and sends the sums to all. This
-   moves as few bytes as MPI_Allreduce can, but in a fixed order, which MPI does not promise. */
+/* Each rank adds up one slice of the values, in the order of ranks, and sends the sums to all
+   ranks. This moves as few bytes as MPI_Allreduce, whose order of additions may vary. */
 static bool sum_floats(float *values, size_t floats) {
   const int size = (int)(floats / (size_t)count);
   float *mine = values + (size_t)number * (size_t)size;
