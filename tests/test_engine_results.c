@@ -1,7 +1,7 @@
-/* The results of every engine, the CPU engine and the CUDA engine at every level of fusion, with
-   every option of training. They are near the float64 reference, and have the same bits each time
-   and for any division of the steps into calls. test_engine_interface.c tests the other promises of
-   engine.h. */
+/* Tests the results of every engine, the CPU engine and the CUDA engine at every level of fusion,
+   with every training option. Results must be near the float64 reference. They must have the same
+   bits when training is repeated or its steps are divided into other calls. test_engine_interface.c
+   tests the other promises of engine.h. */
 #include "support/engine_tests.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"
@@ -9,7 +9,7 @@
 
 /* ---- against the reference ------------------------------------------------------------------ */
 
-static bool wide; /* wide layers are tested */
+static bool wide; /* true while the kernels for wide layers are tested */
 
 static void assert_at_most(const char *name, const char *who, const char *what, double off,
                            double limit) {
@@ -17,7 +17,7 @@ static void assert_at_most(const char *name, const char *who, const char *what, 
     fail_msg("%s, %s: error of the %s %.3g, allowed %.3g", name, who, what, off, limit);
 }
 
-/* Options of training in addition to the plain rule. */
+/* An optimizer and training options, to be tested in place of plain SGD. */
 typedef struct {
   const char *name;
   Optimizer optimizer;
@@ -40,7 +40,7 @@ static EngineConfig config_for(const Case *c, const Variant *v) {
   return config;
 }
 
-/* Results of training: the outcome, and the sums of a final evaluation of all rows. */
+/* The results of training, and the sums of a final evaluation of all rows. */
 typedef struct {
   Outcome o;
   EngineSums evaluated;
@@ -58,24 +58,23 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
   return t;
 }
 
-/* The error that 50 steps of float32 may add up to. Products are exact to about 1e-6. Each step
-   adds errors of that size to the weights, and later steps see them. The largest that was measured
-   is 5e-6 of the way that the weights went; 2e-5 leaves a factor of 4. tf32 makes 8e-5 to 3e-2, and
-   so does one fp16 term of wide layers, whose momentum is off by up to 0.11; two bf16 terms make
-   2e-3. A missing gradient, a row too many or a mean over the wrong count makes 1e-3 and more.
+/* Checks the errors after some 50 steps. Errors of weights are relative to the distance that
+   training moved them (way_error). Float32 products are exact to about 1e-6. Each step adds such an
+   error to the weights. The largest measured error is 5e-6; the bound 2e-5 leaves a factor of 4.
+   Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2; the latter's momentum is
+   off by up to 0.11. Two bf16 terms make 2e-3. A missing gradient, an extra row or a wrong mean
+   makes over 1e-3.
 
-   Only a ReLU can make more of a rounding. If its input is nearer to 0 than the roundings, one side
-   may pass a row's gradient and the other not. In cases where such flips are possible, one in
-   twelve runs had one, and the worst of 48 was off by 6e-4. The last gradient, which is the
-   momentum of plain SGD, keeps more: flips that were forced in the reference made 0.038 and 0.013.
+   Only a ReLU can amplify a rounding. If its input is almost 0, it may be positive in one
+   computation and negative in the other. Only one of them then has the row's gradient: a flip.
+   Where flips are possible, one run in twelve had one; the worst of 48 runs was off by 6e-4. Plain
+   SGD's momentum is the last gradient, which changes more: forced flips made 0.038 and 0.013.
 
-   On the CPU a flip is within the bounds: one of 300 units for one of 16 rows is 1e-3 of the
-   momentum and about 1e-5 of the weights. Roundings add up to less: 2e-7 of the weights and 4e-7 of
-   the momentum were measured.
+   On the CPU a flip is within the bounds: one of 300 units for one of 16 rows changes the momentum
+   by 1e-3 and the weights by about 1e-5. Roundings change them by 4e-7 and 2e-7, as measured.
 
-   With options, at most 2e-6 of the way was measured on the CPU, and less on an H200. A flip adds
-   about 1e-4. A missing correction, a rate that is applied twice or a decay of biases makes 1e-2
-   and more. */
+   With options, the largest measured error is 2e-6 on the CPU and less on an H200. A flip adds
+   about 1e-4. A missing correction, a rate applied twice or decay of the biases makes over 1e-2. */
 static void assert_near(int level, const Case *c, const Variant *v, const Trained *t,
                         const Reference *r, const Data *data) {
   const bool cpu = level == CPU, tf32 = !cpu && levels[level].precision == PRECISION_TF32;
@@ -106,22 +105,22 @@ static void assert_near(int level, const Case *c, const Variant *v, const Traine
   if (v)
     assert_at_most(c->name, who, "evaluation", fabs(t->evaluated.loss / evaluation.loss - 1),
                    limit / 10);
-  else /* two logits may be almost equal */
+  else /* may differ by a row whose largest two logits are almost equal */
     assert_at_most(c->name, who, "correct count",
                    fabs((double)o->sums.correct - (double)r->sums.correct),
                    c->flips && !cpu ? 0.01 * (double)r->sums.rows : 1);
   assert_int_equal(o->sums.rows, r->sums.rows);
 }
 
-/* Trains the case at levels [first, end), except those that refuse it. Compares with the reference,
-   and checks for the same bits when repeated and in parts. */
+/* Trains the case at those levels of [first, end) that do not refuse it. Compares the results with
+   the reference, and bit by bit with a repeated run and a run in several calls. */
 static void check_case(const Case *c, const Variant *v, int first, int end) {
   const Data data = make_data(c);
   if (strcmp(c->name, "black rows") == 0) memset(data.pixels + 50 * 8, 0, 50 * 20);
   const Reference r = run_reference(c, config_for(c, v), &data);
   for (int level = first; level < end; level++) {
     Engine *engine = open_config(config_for(c, v), level);
-    if (!engine) continue; /* the level refuses it */
+    if (!engine) continue; /* the level refuses the case */
     close_engine(engine);
     const Trained whole = train_case(level, c, v, &data, train_whole);
     assert_near(level, c, v, &whole, &r, &data);
@@ -129,15 +128,15 @@ static void check_case(const Case *c, const Variant *v, int first, int end) {
     const Trained again = train_case(level, c, v, &data, train_whole),
                   parts = train_case(level, c, v, &data, train_in_parts);
     assert_same_outcome(&whole.o, &again.o, 0);
-    /* a GPU adds up a call's losses before it adds them to the sum */
+    /* a GPU first adds up the losses of a call, so other calls round otherwise */
     assert_same_outcome(&whole.o, &parts.o, level == CPU ? 0 : 1e-12);
     assert_true(whole.evaluated.loss == parts.evaluated.loss);
   }
   close_engines(NULL);
 }
 
-/* The default network on rows as black as MNIST's, with a short last batch. Then shapes that no
-   tile divides. */
+/* First the default network on rows with as many zeros as MNIST's, and a short last batch. Then
+   shapes that are no multiples of a tile. */
 static const Case shapes[] = {
     {"default", 784, {300, 100}, 2, 10, 16, 75, USUAL(50), 0},
     {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, USUAL(20), 7},
@@ -147,8 +146,8 @@ static const Case shapes[] = {
     {"black rows", 50, {20}, 1, 3, 8, 40, USUAL(20), 2},
 };
 
-/* Adam divides by the root of a gradient's mean square. If that is only a few roundings, they would
-   be as large as the step. So epsilon is above them. */
+/* Adam divides by the root of a gradient's mean square. If a gradient is only rounding errors, they
+   would become as large as a normal step. So epsilon is larger than they are. */
 #define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
 #define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
@@ -168,8 +167,8 @@ static const Variant variants[] = {
     {"normalised, dropout", BY(SGD, 0.02f), .dropout = {0.2f, 0.2f}, .pixels = {200, -0.5f, 2}},
 };
 
-/* Steps of 48 rows, except the last of an epoch, which has 20. With 20 classes, the last layer is
-   too wide for one kernel. The last network has large tiles with dropout. */
+/* Steps have 48 rows; the last step of an epoch has 20. With 20 classes, the last layer is too wide
+   for one kernel. The last network uses large tiles with dropout. */
 static const Case networks[] = {
     {"10 classes", 100, {70, 33}, 2, 10, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
     {"one hidden layer", 100, {130}, 1, 16, 48, 260, 0, 0.9f, 0.01f, 50, 3, true, true, 0},
@@ -178,7 +177,7 @@ static const Case networks[] = {
     {"1024 rows", 64, {261, 257}, 2, 10, 1024, 1500, 0, 0.9f, 0.01f, 3, 3, true, false, 0},
 };
 
-/* Every option on every network, at levels [first, end). */
+/* Checks every option on every network, at levels [first, end). */
 static void check_options(int first, int end) {
   foreach (v, variants)
     foreach (network, networks) {
@@ -188,7 +187,7 @@ static void check_options(int first, int end) {
     }
 }
 
-/* Rows that are all black, which the CPU's kernels skip, have the same bounds. */
+/* The CPU's kernels skip rows that are all black. Such rows are tested with the same bounds. */
 ENGINE_TEST(test_results_of_the_cpu) {
   foreach (c, shapes) check_case(c, NULL, CPU, 0);
   foreach (of, cases) {
@@ -207,9 +206,9 @@ ENGINE_TEST(test_results_of_cuda) {
     if (!quick() || level != STEP) check_options(level, level + 1);
 }
 
-/* Networks of level epoch, with everything that decides about its kernels: layers of one cluster
-   and of several, a head by mail, steps with missing rows, a last tile and a last cluster that are
-   not full, classes. Then random networks. */
+/* Networks for level epoch that use every variant of its kernels: layers of one cluster and of
+   several, a head that gets its input by mail, short steps, partly filled last tiles and clusters,
+   several numbers of classes. After these, random networks are drawn. */
 static const Case tiles[] = {
     {"128 at 64", 784, {128}, 1, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"128 at 32", 784, {128}, 1, 10, 32, 1000, 0.05f, 0.9f, 0.001f, 70, 1, true, false, 0},
@@ -256,7 +255,7 @@ static void check_same_bits(int level, const Case *c, const Data *data) {
   assert_same_outcome(&whole, &parts, level == CPU ? 0 : 1e-12);
 }
 
-/* More steps than level epoch takes in a launch, and ranges that end inside of one. */
+/* Tests more steps than one launch of level epoch has, and ranges that end within a launch. */
 EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
   const Case c = {"1500 steps", 50,   {33, 20}, 2,  6,     2,     2999, 0.01f,
                   0.5f,         0.0f, 1600,     33, false, false, 0};
@@ -265,8 +264,8 @@ EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
 
 /* ---- evaluation and prediction -------------------------------------------------------------- */
 
-/* Returns the sums that evaluation should find for rows of logits, by the CPU engine's
-   arithmetic. */
+/* Returns the sums that evaluation should find for rows of logits, rounded like the CPU
+   engine's. */
 enum { FIRST = 20, CLASSES = 10 };
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
   EngineSums sums = {.rows = rows};
@@ -282,20 +281,20 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
   return sums;
 }
 
-/* A network, and rows to evaluate from FIRST on. They are more than an engine takes at once. */
+/* A network, and rows to evaluate from row FIRST on: more rows than an engine evaluates at once. */
 static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
                                0.9f,         0.0f, 0,        54, false,   false, 0};
 
-/* Evaluation agrees with the reference and with the logits of prediction. Neither changes a
-   parameter. Prediction waits for queued work and does not change the sums. Before training, the
-   two largest logits of a row are at least 1e-4 apart, so even the correct count is exact. The loss
-   is a mean of values exact to about 2^-24. On the CPU, logits have the same bits for any first
-   row. */
+/* Evaluation agrees with the reference and with the logits of prediction. Evaluation and prediction
+   change no parameter. Prediction waits for queued work and does not change the sums. Before
+   training, the two largest logits of a row differ by at least 1e-4, so the correct count must be
+   exact. The losses are exact to about 2^-24. On the CPU, the logits of a row have the same bits
+   whatever row comes first. */
 CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   const uint64_t rows = quick() ? 100 : c->rows, count = rows - FIRST;
-  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* few: learned by heart */
+  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* so few are learned by heart */
   const size_t bytes = CLASSES * sizeof(float);
-  const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* to fp16 */
+  const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* rounds to fp16 */
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);
   float *rest = allocate(part + 1, bytes);
   Case of = *c;
@@ -329,7 +328,7 @@ CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   assert_close(after.sums.loss, expected.loss, (level == CPU ? 1e-12 : 1e-6) * expected.loss);
   OK(engine->call->predict(engine, rows - part, part, rest, &error));
   if (level == CPU) assert_memory_equal(rest, again + 13 * CLASSES, part * bytes);
-  assert_true(rest[part * CLASSES] == 0); /* nothing after the last row is written */
+  assert_true(rest[part * CLASSES] == 0); /* nothing is written after the last row */
   OK(engine->call->predict(engine, rows, 0, NULL, &error));
   assert_int_equal(collect(engine).rows, 0);
 }
@@ -341,8 +340,8 @@ static void needs_wide(void) {
 #endif
 }
 
-/* Runs all of it again with the kernels for wide layers, which take these small networks only when
-   forced. */
+/* Runs two tests again with the kernels for wide layers. They take such small networks only if
+   MLP_TEST_WIDE forces them to. */
 ENGINE_TEST(test_wide_layers) {
   static void (*const tests[])(void **) = {test_results_of_cuda, test_evaluation_of_cuda};
   needs_wide();
@@ -354,8 +353,9 @@ ENGINE_TEST(test_wide_layers) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* Level layer repeats steps beyond fp16, bit by bit. The last rows are 255 times as bright as those
-   that set the scales. It also repeats ranges before and after them. */
+/* If the kernels for wide layers meet numbers beyond fp16, level layer repeats the work without
+   these kernels. Results must have the bits of a run that never used them. Numbers get too large
+   because the last rows are 255 times as bright as the rows that set the scales. */
 ENGINE_TEST(test_wide_overflow) {
   enum { LAYER = 1, ALL = 480, DARK = 300 };
   const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ALL, 0.05f,
@@ -385,13 +385,13 @@ ENGINE_TEST(test_wide_overflow) {
   set_variable("MLP_TEST_WIDE", NULL);
 }
 
-/* Numbers leave the range of fp16 at level epoch, in an epoch that is neither first nor last: a
-   weight, activations of bright pixels, a gradient of a steep last layer, a rate at which training
-   fails. Level layer repeats all work since the last check, bit by bit. */
+/* Level epoch meets numbers beyond fp16: a weight, activations of bright pixels, a gradient of a
+   steep last layer, or weights after steps at an extreme rate. Then level layer repeats all work
+   since the last check. Results must have the bits of a run of level layer. */
 ENGINE_TEST(test_tiles_overflow) {
   enum { LAYER = 1 };
   const struct {
-    float weight, last, rate, std; /* one weight of the first and of the last layer */
+    float weight, last, rate, std; /* weight, last: a weight of the first, last layer */
   } cases_of[] = {{300, 0, 0.01f, 1},
                   {-300, 0, 0.01f, 1},
                   {0, 0, 0.01f, 1e-4f},

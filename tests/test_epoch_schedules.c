@@ -1,5 +1,5 @@
-/* Level epoch's unchanged kernel on the CPU, with random schedules, late mail, and networks and
-   GPUs of several sizes. Planted faults show that the tests would notice a fault. */
+/* Runs level epoch's unchanged kernel on the CPU, with random schedules, late mail, and networks
+   and GPUs of several sizes. Planted faults show that these tests find faults. */
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/sizes.h"
@@ -15,38 +15,38 @@
 
 typedef struct {
   int layers, size[TILES_LAYERS + 1], batch;
-  int multiprocessors, kilobytes; /* of the GPU in the plan; KB of shared memory */
+  int multiprocessors, kilobytes; /* of the plan's GPU; kilobytes of shared memory */
   int kind;                       /* OPTIMIZER_... */
   float dropout, smoothing;
-  uint32_t first_step; /* trains from here */
-  uint32_t rows;       /* up to this one, of a shuffled epoch */
-  uint32_t split;      /* in every second trial, the step at which a second launch begins, a
+  uint32_t first_step; /* the first step to train */
+  uint32_t rows;       /* rows of the shuffled epoch; training goes to its end */
+  uint32_t split;      /* step at which a second launch begins, in every second trial: a
                           multiple of EPOCH_DIRECT; 0 means one launch */
-  uint64_t seed;       /* of the network and the rows */
+  uint64_t seed;       /* seed of the network and the rows */
 } EpochCase;
 
 /* KB of shared memory of a GPU that runs one cluster of blocks at once. Two hidden layers take two
    clusters, so their head is by mail. */
 enum { HOPPER = 227 };
 
-/* Bounds for float32 sums of hundreds of products. At most 3e-6 of the way that training went, and
-   5e-7 of a row's loss, was measured. */
+/* Bounds for float32 sums of hundreds of products. The largest measured errors are 3e-6 of the
+   distance that training moved the weights, and 5e-7 of a row's loss. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
-/* Adam divides a gradient by its size. So a gradient near 0, which is a small difference of large
-   products, moves a weight as far as any other. */
+/* Adam divides a gradient by its size. A gradient near 0 is a small difference of large products
+   and thus inexact, but moves a weight as far as any other gradient. */
 static const double ADAM_BOUND = 4e-4;
 
-/* The report if the kernel says that the engine must train again. */
+/* The report if the kernel tells the engine to train again. */
 #define BEYOND_FP16 "a number is beyond fp16\n"
 
-/* The output of a launch, in one block of memory. state: the optimizer's arrays. */
+/* The output of a launch, in one block of memory. `state` holds the optimizer's arrays. */
 typedef struct {
   float *parameters, *state, *loss;
   uint8_t *correct;
 } Outcome;
 
-/* A trial: some training steps on a random network and random rows, under one schedule after the
-   other. Each run is compared with float64 and, bit by bit, with the first run. */
+/* A trial trains a random network on random rows for some steps, several times with different
+   schedules. Each run is compared with float64 and, bit by bit, with the first run. */
 static EpochCase trial;
 static const float learning_rate = 0.01F, weight_decay = 1e-3F;
 static TilesPlan plan;
@@ -59,11 +59,11 @@ static uint16_t *labels;
 static uint32_t *order, overflowed;
 static void *mail, *work;
 static Outcome start, now;
-static void *first_outcome;          /* all of it; NULL if there was none yet */
-static double *parameters, *moments; /* the reference's */
+static void *first_outcome;          /* of the first run; NULL before that run */
+static double *parameters, *moments; /* results of the reference */
 static EngineSums first_step;        /* the reference's sums of the first step */
 
-/* Returns zeros at an address where mail may begin. */
+/* Returns zeroed memory, aligned for mail. */
 static void *aligned(size_t count, size_t size) {
   enum { BOUNDARY = 128 };
   const size_t bytes = round_up(count * size, BOUNDARY);
@@ -77,8 +77,8 @@ static Outcome new_outcome(void) {
   return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
-/* Draws the network, its biases, and rows in which four pixels of five are 0, as in a picture.
-   The first pixel is always 0. */
+/* Draws the network, its biases and the rows. In the rows, four pixels in five are 0, as in
+   pictures of digits. The first pixel is always 0. */
 static void draw_rows(void) {
   network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
@@ -87,8 +87,8 @@ static void draw_rows(void) {
     const size_t out = (size_t)network->size[l + 1], bias = network->bias[l];
     reference_to_float(values + bias, out, start.parameters + bias);
   }
-  /* Momenta of weights whose gradient has been 0 for a thousand steps: below the normal numbers.
-     Their bits, too, must not depend on where a range is cut into launches. */
+  /* After a thousand steps with gradient 0, a momentum is a denormal number. Its bits must not
+     depend on how a range is cut into launches either. */
   for (size_t i = 0; i < network->floats; i++) start.state[i] = 1e-40F * (float)((int)(i % 3) - 1);
   pixels = aligned(trial.rows, stride);
   labels = aligned(trial.rows, sizeof *labels);
@@ -100,7 +100,7 @@ static void draw_rows(void) {
   for (uint32_t p = 0; p < trial.rows; p++) order[p] = random_permute(p, trial.rows, trial.seed);
 }
 
-/* Trains the reference, and counts its first step. */
+/* Trains the reference. Sets first_step to the sums of its first step. */
 static void train_reference(void) {
   const size_t floats = network->floats;
   EngineSums others = {0};
@@ -121,7 +121,7 @@ static void train_reference(void) {
   }
 }
 
-/* Returns false with *error set if the plan refuses the case. */
+/* Returns false and sets `error` if the plan refuses the case. */
 static bool begin_trial(const EpochCase *of) {
   const int hopper = of->kilobytes == HOPPER;
   const GpuLimits limits = {.capability = hopper ? 90 : 80,
@@ -202,8 +202,8 @@ static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   return status == cudaSuccess;
 }
 
-/* Returns ||out - ref|| as a share of ||ref - from||, the way that training went. The rounding of
-   stored weights is added to the way, since it may be short. */
+/* Returns ||out - ref|| / ||ref - from||. The denominator is the distance that training moved the
+   values. As it may be tiny, the rounding of stored weights is added to it. */
 static double way_error(const float *out, const double *ref, const float *from, size_t count) {
   double difference = 0, way = 0, size = 0;
   for (size_t i = 0; i < count; i++) {
@@ -233,7 +233,7 @@ static void judge_outcome(FILE *said) {
     judge_tensor(said, text_format("W%d", l + 1).text, network->weight[l], out * in);
     judge_tensor(said, text_format("b%d", l + 1).text, network->bias[l], out);
   }
-  double loss = 0; /* of the first step's rows, to which every parameter contributes */
+  double loss = 0; /* sum over the first step's rows; all parameters contribute to it */
   uint64_t correct = 0;
   const uint32_t from = trial.first_step * (uint32_t)trial.batch;
   for (uint32_t p = from; p < from + (uint32_t)first_step.rows; p++) {
@@ -248,7 +248,7 @@ static void judge_outcome(FILE *said) {
     fputs("other bits than under the first schedule\n", said);
 }
 
-/* Trains as `how` says, with the trial's mail. Returns lines that say what went wrong. */
+/* Trains with a schedule and faults. Returns lines that say what went wrong, or an empty text. */
 static const char *run_trial(DrawnLaunch how) {
   const uint32_t last = end_step;
   const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
@@ -272,16 +272,16 @@ static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    /* two tiles and one, each partly empty; a short last batch */
+    /* layers of two tiles and of one tile, all partly empty; a short last batch */
     {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
-    /* 64 rows, owned by few blocks; a last batch of one row */
+    /* batches of 64 rows, owned by few blocks; a last batch of one row */
     {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
     {{4, {100, 24, 17, 9, 7}, 20, 11, 99, OPTIMIZER_ADAMW, .rows = 3 * 20, .seed = 5}, 2},
     /* everything at once */
     {{3, {60, 24, 16, 3}, 32, 8, 163, OPTIMIZER_SGD, 0.3F, 0.1F, .rows = 90, .seed = 6}, 3},
-    /* Z1 before W1 is known, with the copy engine: two layers are more clusters than one */
+    /* Z1 is known before W1, and the copy engine is used; two layers need two clusters */
     {{3, {784, 20, 12, 10}, 64, 12, HOPPER, OPTIMIZER_SGD, .rows = 3 * 64 + 9, .seed = 7}, 3},
     {{4, {50, 12, 17, 5, 3}, 32, 12, HOPPER, OPTIMIZER_NESTEROV, .rows = 5 * 32, .seed = 8}, 3},
     {{3, {100, 45, 12, 9}, 64, 12, HOPPER, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 1},
@@ -301,9 +301,9 @@ TEST(test_schedules) {
   }
 }
 
-static uint64_t seed, counter; /* of the case; number of draws */
+static uint64_t seed, counter; /* seed of the case; random numbers drawn so far */
 
-/* Returns a random number from low to high. */
+/* Returns a random number from low to high, both included. */
 static int draw_from(int low, int high) {
   const uint32_t word = random_words(seed, 0x6d61696c /* "mail" */, counter++).word[0];
   return low + (int)(word % (uint32_t)(high - low + 1));
@@ -330,11 +330,12 @@ static EpochCase draw_case(void) {
   return of;
 }
 
-/* Runs random cases for $MINUTES, or one case. Case N of seed S is case 0 of seed S + N. */
+/* Runs random cases for $MINUTES, or one case. $SEED is the first case's seed; later seeds go
+   up. */
 TEST(test_random_cases) {
   const char *minutes = getenv("MINUTES"), *first = getenv("SEED");
   const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
-  const uint32_t schedules = minutes ? 20 : 2; /* of a case */
+  const uint32_t schedules = minutes ? 20 : 2; /* per case */
   uint64_t planned = 0, beyond = 0;
   for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
     const EpochCase of = draw_case();
@@ -353,12 +354,12 @@ TEST(test_random_cases) {
          (unsigned long long)beyond, (unsigned long long)schedules_packets());
 }
 
-/* Some steps of a little network, and of one whose Z1 is known before W1. */
+/* A small network, and one in which Z1 is known before W1. */
 static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5},
                        ahead = {3, {30, 40, 20, 3}, 32, 12, HOPPER, .rows = 5 * 32, .seed = 5};
 
-/* Checks that one of several schedules, from how.seed on, finds the fault. The report contains
-   `as`. */
+/* Checks that one of several schedules, with seeds from how.seed on, finds the fault. Its report
+   must contain `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
                          uint32_t schedules, const char *as) {
   OK(begin_trial(of));
@@ -389,7 +390,7 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-/* A thread that takes a packet of the step before computes with old values. */
+/* If a thread takes a packet of the previous step, it computes with old values. */
 TEST(test_finds_old_mail) {
   const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
                     read = {.read_too_early = 100};

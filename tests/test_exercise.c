@@ -1,5 +1,5 @@
-/* The exercise's hidden shapes and its points. tests/scenarios/exercise.sh and mistakes.sh test
-   that functions are run, counted and judged. */
+/* Tests the exercise's hidden shapes and points. tests/scenarios/exercise.sh and mistakes.sh test
+   how functions are run, counted and judged. */
 #include "exercise/exercise.h"
 #include "support/test.h"
 
@@ -23,8 +23,8 @@ TEST(shapes_are_small_and_large) {
   }
 }
 
-/* The version that students get is right, and fast where a function has little to do, but earns
-   nothing. */
+/* The functions handed out to students are right, and some are fast, but they must earn no points.
+   So points need fewer launches than the functions handed out have. */
 TEST(points_are_for_what_was_fused) {
   const ExerciseBackend gpu = {.on_gpu = true}, counted = {0};
   ExerciseScore s = {TASK_FORWARD,    &gpu,

@@ -1,9 +1,9 @@
-/* Every failure in turn. Short runs of mlp-train-faults (see fault.c; its GPU is cuda_stand_in.c)
-   let each call that can fail do so once. Then they let it fail again, together with all later
-   calls of its kind. Each run must end either with a sentence that says what failed, or as if
-   nothing had failed. It must not crash or leak, and must leave every file whole, old or new. Built
-   with SANITIZE=1 it sees leaks. `make faults` does that for every failure. Otherwise only one in
-   STRIDE is tested, fewer with TEST_QUICK, or one in $FAULTS_STRIDE. */
+/* Makes calls fail one by one, in short runs of mlp-train-faults (see fault.c; cuda_stand_in.c is
+   the GPU). Each call fails in two runs: first alone, then together with all later calls of its
+   kind. A run must end with a sentence that says what failed, or as if nothing had failed. It must
+   not crash or leak memory. Every file must be complete, the old or the new version. Only
+   SANITIZE=1 finds leaks. `make faults` builds so and tests every call. Otherwise one call in
+   STRIDE is tested, in 4 STRIDE with TEST_QUICK, or in $FAULTS_STRIDE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>
@@ -21,9 +21,9 @@ static char *program_path;
 
 typedef struct {
   const char *arguments;
-  const char *outputs; /* files, besides standard output */
-  int ends; /* how many end_folders may match, if only the GPU's calls fail; 0: every call may fail,
-               and one matches */
+  const char *outputs; /* names of output files, in addition to standard output */
+  int ends; /* if not 0, only calls of the GPU fail, and the files may be like those of the
+               first `ends` end_folders; if 0, any call fails, and only the first counts */
 } Run;
 
 #define SMALL "--device cpu --threads 2 --classes 2 --hidden 3 --train train.csv --test test.csv "
@@ -59,12 +59,12 @@ static const Run runs[] = {
 #endif
 };
 
-/* Folders that whole runs leave, an epoch each: on the GPU, on the CPU, and on both. */
+/* The results of runs without failures: on the GPU, on the CPU, and one epoch on each of them. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
 
-/* Returns how like another file a file of the working folder is. A missing file counts as empty. */
+/* Compares a file with the file of that name in folder `other`. A missing file counts as empty. */
 static Likeness compare(const char *other, const char *name) {
   const Content a = read_content(name), model = read_content(text_printf("%s/%s", other, name));
   const bool begins = a.size <= model.size && memcmp(a.bytes, model.bytes, a.size) == 0;
@@ -74,14 +74,14 @@ static Likeness compare(const char *other, const char *name) {
 
 static const char before[] = "../before";
 
-/* Returns the files of a folder. The last part of `place` is the name. */
+/* Returns the paths of all files in folder `place`. */
 static glob_t files_of(const char *place) {
   glob_t files = {0};
   assert_int_not_equal(glob(text_printf("%s/*", place), 0, NULL, &files), GLOB_NOSPACE);
   return files;
 }
 
-/* Restores the working folder's state before the run. */
+/* Gives the working folder the files from before the run. */
 static void restore(void) {
   assert_int_equal(system("rm -f * && cp ../before/* ."), 0);
 }
@@ -90,10 +90,10 @@ static void restore(void) {
 
 typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
 
-/* How many failures of all processes ended in each way. */
+/* Number of failures that ended in each way, in memory that all processes share. */
 static atomic_ulong *tally;
 
-/* Runs on the GPU that cuda_stand_in.c calls `gpu`. */
+/* Runs the program on stand-in GPU `gpu` (see cuda_stand_in.c). Makes call number `at` fail. */
 static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   char *words = keep(strdup(r->arguments)), *argv[34] = {program_path};
   int argc = 1;
@@ -133,8 +133,8 @@ static const char *reason_of(const char *function) {
   return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
 }
 
-/* Returns true for at most `most` lines of one sentence each. Failures of standard output and of
-   the log may be reported before the failure that ends the run. */
+/* Returns true if the text is at most `most` lines of one sentence each. Failures of standard
+   output and of the log may be reported before the failure that ends the run. */
 static bool are_sentences(const char *text, int most) {
   int count = 0;
   for (const char *end; *text; text = end + 1, count++) {
@@ -144,8 +144,8 @@ static bool are_sentences(const char *text, int most) {
   return count > 0 && count <= most;
 }
 
-/* Checks that every file is as before the run or as after a whole one. A log may have ended early;
-   it names both devices if there were two. */
+/* Returns true if the file is as before the run or as after a run without failures. A log may end
+   early. Logs of runs that may move from the GPU to the CPU are not compared, as they name both. */
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
@@ -161,7 +161,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
   const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
-  /* The C library allocates a thread's memory, and does not say what was missing. */
+  /* The C library allocates the memory of a thread, and does not report that it was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;
@@ -185,7 +185,7 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Tries failures number first, first + step, ... up to last, or until no more call can fail. */
+/* Makes call number first, first + step, ... fail, up to `last` or until no call is left. */
 static void try_all(const Run *r, unsigned long first, unsigned long step, unsigned long last,
                     bool more) {
   for (unsigned long at = first; at <= last; at += step) {
@@ -208,7 +208,7 @@ static void enter(const char *place) {
   assert_int_equal(chdir(place), 0);
 }
 
-/* Does so in one process per core, each in a folder of its own. */
+/* Calls try_all for all calls, in one process per core. Each process has its own folder. */
 static void try_on_every_core(const Run *r, unsigned long stride, bool more) {
   const unsigned long cores = (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
   for (unsigned long i = 0; i < cores; i++) {
@@ -233,7 +233,7 @@ static void run_whole(const Run *r, int end, const char *gpu) {
   assert_int_equal(run(r, 0, false, gpu), 0);
 }
 
-/* Makes end_folders by whole runs. */
+/* Fills end_folders by runs without failures. */
 static void fill_end_folders(const Run *r) {
   run_whole(r, 0, "");
   if (r->ends >= 2) run_whole(r, 1, "none");
@@ -244,7 +244,7 @@ static void fill_end_folders(const Run *r) {
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
-enum { STRIDE = 29, EARLY = 40 }; /* EARLY: failures before the command line is read */
+enum { STRIDE = 29, EARLY = 40 }; /* EARLY: calls before the command line is read */
 
 TEST(every_failure) {
   const char *given = getenv("FAULTS_STRIDE");
@@ -267,7 +267,7 @@ TEST(every_failure) {
   assert_true(tally[REFUSED] > 0);
 }
 
-/* Writes rows of four pixels, labelled 1 if the first is bright. Some labels are wrong. */
+/* Writes rows of four pixels, with label 1 if the first pixel is bright. Some labels are wrong. */
 static void write_rows(const char *name, int rows) {
   FILE *file = folder_create(name);
   for (int i = 0; i < rows; i++)

@@ -1,5 +1,6 @@
-/* Pictures, compared by the hash of their pixels. After an intended change, `FIGURES=.
-   build/test_figures` writes them here. Look at each that changed, then write its new hash. */
+/* Checks the pictures that mlp-train draws by the hash of their pixels. After an intended change,
+   `FIGURES=. build/test_figures` writes them. Look at the changes, then write the new hashes
+   here. */
 #include <zlib.h>
 
 #include "base/random.h"
@@ -8,7 +9,7 @@
 #include "plot/figures.h"
 #include "support/folder.h"
 
-/* All of stb's reader of PNG files. gcc 14's warnings about it, after inlining, are not ours. */
+/* Includes stb's reader of PNG files. The pragma silences gcc 14's warnings about its code. */
 #pragma GCC diagnostic push
 #ifndef __clang__ /* clang lacks this warning */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -18,12 +19,12 @@
 #include <stb/stb_image.h>
 #pragma GCC diagnostic pop
 
-/* Draws picture `kind` of its figure to the path. */
+/* Draws picture number `kind` of a figure and writes it to the path. */
 typedef bool Draw(int kind, const char *path);
 
 /* ---- the canvas ---------------------------------------------------------------------------- */
 
-/* Rectangles and lines between pixels and beyond the edge; images. */
+/* Draws rectangles and lines, also between pixels and beyond the edges, and images. */
 static bool draw_shapes(int kind, const char *path) {
   static const uint8_t greys[] = {0, 50, 100, 150, 200, 250};
   Canvas c;
@@ -50,7 +51,7 @@ static bool draw_shapes(int kind, const char *path) {
   return good;
 }
 
-/* All letters and the widths of texts; bytes that are not letters; text beyond the edges. */
+/* Draws all letters, widths of texts, bytes that are not letters, and text beyond the edges. */
 static bool draw_letters(int kind, const char *path) {
   Canvas c;
   (void)kind;
@@ -85,8 +86,8 @@ static bool draw_dots(int kind, const char *path) {
 
 /* ---- the figures of a run ----------------------------------------------------------------- */
 
-/* Curves judged by validation rows, with a loss that is not finite and one far below the others;
-   three runs that nothing judges. */
+/* Draws a run with validation rows, one infinite loss and one loss far below the others, or three
+   runs without validation rows. */
 static bool draw_curves(int kind, const char *path) {
   enum { COUNT = 5, RUNS = 3 };
   EpochResult results[RUNS * COUNT];
@@ -111,7 +112,7 @@ static bool draw_curves(int kind, const char *path) {
   return plot_curves(results, kind ? RUNS : 1, COUNT, path, &error);
 }
 
-/* Weights far beyond all others, or no weights; more filters than are drawn. */
+/* Draws weights of which three are infinite or NaN, or more filters than the picture shows. */
 static bool draw_weights(int kind, const char *path) {
   static const int shape[][2] = {{12, 7}, {9, FIGURES_MAX_FILTERS + 1}};
   Network network;
@@ -128,7 +129,7 @@ static bool draw_weights(int kind, const char *path) {
 static const char four[] =
     "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Eleven mistakes; mistakes with names; none. */
+/* Draws eleven mistakes, mistakes with class names, or no mistakes. */
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};
@@ -142,7 +143,7 @@ static bool draw_mistakes(int kind, const char *path) {
   return plot_mistakes(mistakes, counts[kind], SIDE, kind ? four : NULL, path, &error);
 }
 
-/* Four named classes, one without rows; large counts; many classes, without numbers. */
+/* Draws four named classes, one without rows; large counts; too many classes for numbers. */
 static bool draw_confusion(int kind, const char *path) {
   static const int classes[] = {4, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1};
   static const uint64_t counts[] = {1000, 0, 0, 0, 0, 5, 0, 5, 100, 1, 900};
@@ -164,7 +165,7 @@ static bool draw_confusion(int kind, const char *path) {
   return good;
 }
 
-/* A picture of two digits, the second unsure, shrunk to half of its file. */
+/* Draws a picture of two digits at half its size. The answer for the second digit is unsure. */
 static bool draw_seen(int kind, const char *path) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 };
   static uint8_t pixels[2 * SIDE * SIDE], level[WIDE * HIGH];
@@ -194,7 +195,7 @@ IN_FOLDER(pictures) {
   static const struct {
     const char *name;
     Draw *draw;
-    unsigned long hashes[4]; /* of its kinds */
+    unsigned long hashes[4]; /* one per kind */
   } figures[] = {{"shapes", draw_shapes, {0xb6137f43}},
                  {"letters", draw_letters, {0x302276b6}},
                  {"dots", draw_dots, {0xdb535e05}},

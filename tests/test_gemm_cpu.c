@@ -1,4 +1,4 @@
-/* The tiles of the CPU engine, in every instruction set that this machine has. */
+/* Tests the gemm tiles of the CPU engine, for every instruction set that this machine has. */
 #include "engine/gemm_cpu.h"
 #include "support/network_reference.h"
 #include "support/test.h"
@@ -7,12 +7,12 @@ enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
   B_ROWS = 2 * MOST_TERMS, /* every second row is skipped */
-  ROW = 160,               /* floats: more than a tile's width, to find writes beside it */
-  OUTPUT = 128 * ROW,      /* also as many rows as a copy needs */
+  ROW = 160,               /* floats: more than a tile's width, to find writes beside the tile */
+  OUTPUT = 128 * ROW,      /* also enough rows for the test of copies */
 };
 
-/* A sum of n products of numbers below 1 is off by about sqrt(n) roundings of 6e-8; n is at most
-   90. */
+/* The error allowed to a sum of n <= 90 products of numbers below 1. Its error is about sqrt(n)
+   times 6e-8, the error of a rounding. */
 static const double bound = 3e-6;
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
       copy[OUTPUT];
   float a[P * MOST_TERMS];
   uint32_t index[MOST_TERMS];
-  double sum[P * ROW]; /* the sum of a tile's terms, without `start` */
+  double sum[P * ROW]; /* the expected sums of a tile's terms, without `start` */
 } Operands;
 
 static void fill(float *out, size_t count, uint64_t seed) {
@@ -29,7 +29,7 @@ static void fill(float *out, size_t count, uint64_t seed) {
   reference_to_float(values, count, out);
 }
 
-/* Operands of `terms` terms; a's layout is (P, terms) or, packed, (terms, P). */
+/* Fills operands of `terms` terms. The layout of a is (P, terms) or, if packed, (terms, P). */
 static GemmTerms prepare(Operands *o, size_t terms, bool packed) {
   fill(o->a, P * MOST_TERMS, 1);
   fill(o->b, B_ROWS * ROW, 2);
@@ -59,9 +59,9 @@ static void close_to(float out, double expected) {
   assert_close(out, expected, bound * (1 + fabs(expected)));
 }
 
-static const GemmKernels *kernels; /* those under test */
+static const GemmKernels *kernels; /* the kernels under test */
 
-/* Runs forward, without and with ReLU, and backward. */
+/* Tests the forward product without and with ReLU, and the backward product. */
 static void products(Operands *o, const GemmTerms *terms, size_t columns) {
   enum { PLAIN, RELU, BACKWARD, WAYS };
   o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes no gradient */
@@ -113,7 +113,7 @@ static void update(Operands *o, const GemmTerms *terms, size_t columns) {
   }
 }
 
-/* Walks over the kernels of this machine. */
+/* Loops over the kernels that this machine can run. */
 static Operands operands __attribute__((aligned(64)));
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
@@ -130,7 +130,7 @@ TEST(every_shape_against_reference) {
   }
 }
 
-/* NaN passes the ReLU, so that a diverged network shows. */
+/* ReLU keeps NaN, so that a diverged network is noticed. */
 TEST(nan_is_not_hidden) {
   Operands *o = &operands;
   EACH_KERNELS() {

@@ -1,4 +1,4 @@
-/* Plans for every card of the table in docs/gpus.md. Needs CUDA's headers, but no GPU. */
+/* Tests plans for every card in the table of docs/gpus.md. Needs CUDA's headers, but no GPU. */
 #include "support/cuda_only.h"
 #include "engine/cuda/cuda_state.h"
 #include "engine/cuda/gpu_limits.h"
@@ -8,13 +8,13 @@
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, 7},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
 
-/* Limits never rise above the GPU's own, and kernels for wide layers stay off if it cannot run
-   them. */
+/* Variables of the environment never raise a limit above the GPU's own. Kernels for wide layers
+   stay off if the GPU cannot run them. */
 TEST(test_environment_lowers) {
   const struct {
-    const char *size, *wide; /* of the variables */
+    const char *size, *wide; /* values of MLP_TEST_GPU and MLP_TEST_WIDE */
     GpuLimits from;
-    int kilobytes, multiprocessors, wide_when; /* kilobytes 0: refused */
+    int kilobytes, multiprocessors, wide_when; /* expected; kilobytes is 0 if refused */
   } cases[] = {{NULL, NULL, h100, 227, 132, WIDE_WHERE_FASTER},
                {"99:20", "always", h100, 99, 20, WIDE_WHERE_POSSIBLE},
                {"1024:9999", "always", t4, 64, 40, WIDE_NEVER},
@@ -30,7 +30,7 @@ TEST(test_environment_lowers) {
     set_variable("MLP_TEST_WIDE", NULL);
     if (of->kilobytes == 0) {
       FAILS(good, of->wide ? "MLP_TEST_WIDE=yes" : text_printf("MLP_TEST_GPU=%s:", of->size));
-      assert_false(error.of_gpu); /* otherwise the run would continue on the CPU */
+      assert_false(error.of_gpu); /* if it were true, the run would continue on the CPU */
       continue;
     }
     OK(good);
@@ -48,8 +48,8 @@ static Engine engine_for(const int *hidden, int batch, Fusion fusion) {
   return engine;
 }
 
-/* On every card of the table in docs/gpus.md, auto takes the level for the default network that the
-   table shows. If that is not epoch, --fusion epoch is refused with auto's reason. */
+/* The table in docs/gpus.md says which level --fusion auto takes on each card for the default
+   network. If that is not epoch, --fusion epoch must be refused with the reason of auto. */
 TEST(test_levels_on_every_card) {
   static const int hidden[] = {300, 100};
   char line[512], name[64], takes[32];
@@ -79,8 +79,8 @@ TEST(test_levels_on_every_card) {
   assert_true(cards >= 15);
 }
 
-/* Returns true if a case has a plan and should. Otherwise checks that it is refused for the right
-   reason. */
+/* Returns true if a case is expected to have a plan and has one. If it is expected to be refused,
+   checks the reason. */
 static bool planned(ptrdiff_t number, const char *why_not, const char *expected) {
   if (!expected && why_not) fail_msg("case %td: %s", number, why_not);
   if (!expected) return true;
@@ -89,7 +89,7 @@ static bool planned(ptrdiff_t number, const char *why_not, const char *expected)
   return false;
 }
 
-/* Level epoch has a plan at each of its limits, and refuses a case beyond each. */
+/* Level epoch has a plan for cases at each of its limits, and refuses cases beyond a limit. */
 TEST(test_limits_of_epoch) {
 #define HOPPER(kilobytes, clusters)                                                                \
   { 90, 132, (kilobytes) << 10, WIDE_NEVER, WIDE_BY_NOTHING, clusters }
@@ -134,7 +134,7 @@ TEST(test_limits_of_epoch) {
   }
 }
 
-/* Networks that may train at once, each in a cluster: their options and their layers. */
+/* Tests which layers and options allow several networks to train at once, each in one cluster. */
 TEST(test_suits_many) {
   const struct {
     int hidden[2];
@@ -153,7 +153,7 @@ TEST(test_suits_many) {
   }
 }
 
-/* The wide kernels take networks with enough work for them, by either instruction, and say so. */
+/* The kernels for wide layers take networks with enough work, and name their instruction. */
 TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;
