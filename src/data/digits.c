@@ -10,47 +10,47 @@
 
 enum { MAX_POINTS = 14, MAX_WAYS = 4 };
 
-/* Ways to write each digit, as in the paths of SVG: x to the right, y down, both about 0 to 100. M:
-   the pen comes down and a stroke starts. S: the stroke curves through this point. C: this point is
-   a corner, where a curve ends and another starts. */
+/* Ways to write each digit, as paths like SVG's: x goes to the right and y down, both from about 0
+   to 100. M starts a stroke at the point. S curves the stroke through the point. C makes the point
+   a corner, where one curve ends and another starts. */
 /* clang-format off */
 static const char *const skeletons[10][MAX_WAYS] = {
-  { /* an oval from the top, left first; one that overshoots; one that starts at the right */
+  { /* an oval from the top, left first; an oval that overshoots; an oval from the right */
     "M60 4 S34 8 S16 46 S30 90 S66 91 S84 46 S64 6 S46 3",
     "M66 10 S44 3 S18 34 S24 86 S62 92 S84 42 S58 5 S34 14",
     "M74 22 S48 2 S16 36 S26 88 S66 92 S86 48 S66 10",
   },
-  { /* a bar; a bar with a flag; with a flag and a foot */
+  { /* a bar; a bent bar; a bar with a flag; a bar with a flag and a foot */
     "M50 0 S50 50 S50 100",
     "M54 0 S50 34 S49 68 S48 100",
     "M32 24 S44 14 C54 2 S52 50 S52 100",
     "M32 22 C52 3 S51 50 S50 98 M26 98 S50 97 S76 97",
   },
-  { /* sharp foot; looped foot; waved foot; a small hook at the top */
+  { /* a sharp foot; a looped foot; a waved foot; a small hook at the top */
     "M20 22 S34 5 S58 3 S74 20 S66 46 S42 74 C16 97 S50 95 S86 96",
     "M18 20 S36 4 S60 6 S72 26 S60 56 S38 84 S20 94 S13 84 S25 75 S44 84 S66 96 S92 90",
     "M24 26 S32 8 S54 2 S72 14 S70 40 S48 70 C18 92 S34 86 S58 96 S84 92",
     "M22 14 S46 3 S70 12 S68 36 S44 64 S20 88 S24 98 S54 95 S88 98",
   },
-  { /* two bows with a pointed waist; with a looped waist; a flat top */
+  { /* two bows with a pointed waist; two bows with a looped waist; a flat top */
     "M22 14 S44 2 S68 10 S70 32 C42 46 S68 52 S80 72 S64 94 S38 98 S17 86",
     "M24 10 S50 2 S72 16 S62 38 S42 48 S44 50 S66 53 S76 74 S58 95 S34 98 S16 90",
     "M22 5 S46 4 C76 4 S60 22 C42 40 S66 44 S80 66 S66 92 S38 98 S16 88",
     "M26 20 S40 4 S64 6 S70 26 S56 42 S36 46 S34 41 S46 41 S70 54 S74 78 S50 98 S22 92",
   },
-  { /* open at the top, two strokes; the same, rounded; closed to a point; in one go */
+  { /* open at the top, in two strokes; likewise, but rounded; closed to a point; in one stroke */
     "M28 4 S24 28 C18 56 S48 57 S84 53 M72 6 S68 50 S64 99",
     "M24 2 S16 30 S22 50 S46 54 S70 44 M76 2 S70 48 S68 98",
     "M62 2 S40 32 C12 66 S48 66 S90 64 M62 2 S62 50 S60 99",
     "M30 6 S18 32 S24 50 S48 50 C76 8 S68 40 S62 98",
   },
-  { /* the roof last, as a stroke of its own; the roof first; soft as an S */
+  { /* the roof as a last stroke; the roof first; soft as an S */
     "M34 6 S30 24 C26 44 S48 36 S72 48 S76 72 S56 94 S32 98 S14 88 M33 6 S56 6 S84 2",
     "M80 3 S56 4 C34 6 S30 24 C24 42 S50 36 S74 52 S72 80 S46 98 S16 90",
     "M82 4 S58 3 S38 12 S32 32 S48 44 S66 56 S70 76 S52 95 S26 96 S12 86",
     "M26 8 S25 28 C25 46 S52 44 S74 60 S68 86 S40 98 S14 94 M26 8 S52 10 S76 7",
   },
-  { /* a long neck; a curled one; a small loop low down; an open belly */
+  { /* a long neck; a curled neck; a small loop low down; an open belly */
     "M66 2 S42 22 S24 52 S22 80 S42 98 S68 90 S76 68 S58 54 S36 62 S24 78",
     "M74 12 S56 3 S34 18 S20 48 S22 82 S46 98 S72 86 S78 62 S58 48 S34 56 S22 72",
     "M46 1 S34 30 S26 62 S30 90 S52 98 S70 84 S64 68 S46 70 S34 88",
@@ -68,7 +68,7 @@ static const char *const skeletons[10][MAX_WAYS] = {
     "M76 8 S50 3 S30 18 S40 38 S58 52 S66 76 S50 97 S32 84 S38 60 S58 38 S78 14",
     "M56 3 S36 12 S34 34 S56 46 S70 66 S64 92 S42 97 S28 82 S38 60 S58 44 S70 22 S56 4",
   },
-  { /* a straight leg; a bent one; a curled one; a small head */
+  { /* a straight leg; a bent leg; a curled leg; a small head */
     "M72 18 S54 3 S30 12 S22 34 S38 48 S60 40 C73 16 S70 56 S64 99",
     "M70 14 S48 3 S26 16 S22 38 S40 50 S62 40 S72 16 S72 46 S62 76 S42 99",
     "M72 20 S56 3 S30 10 S20 34 S36 52 S62 44 S76 20 S76 52 S68 84 S46 98 S24 88",
@@ -112,8 +112,8 @@ static float dice_between(Dice *dice, float low, float high) {
   return low + (high - low) * random_unit(dice_word(dice));
 }
 
-/* Returns a number with mean 0 and standard deviation `deviation`, at most 3.5 deviations away: a
-   sum of four uniforms is close to normal and needs no logarithm. */
+/* Returns a number with mean 0 and standard deviation `deviation`, at most 3.5 deviations from 0.
+   It is a sum of four uniform numbers, which is close to normal and needs no logarithm. */
 static float dice_normal(Dice *dice, float deviation) {
   const RandomWords words = random_words(dice->seed, dice->stream, dice->counter++);
   float sum = -2.0f;
@@ -139,8 +139,8 @@ typedef struct {
   float x, y;
 } Place;
 
-/* How one writer bends the page. Quadratic polynomials move u and v, about -1 to 1, which are then
-   stretched, slanted and turned. */
+/* How one writer distorts a digit. Quadratic polynomials bend its coordinates u and v, which are
+   about -1 to 1. Then the digit is stretched, slanted and turned. */
 typedef struct {
   float bend_x[3], bend_y[3];
   float width, slant, cosine, sine;
@@ -170,16 +170,16 @@ static Place hand_place(const Hand *hand, float x, float y) {
                  hand->sine * wide + hand->cosine * bent_v};
 }
 
-/* Returns the point at t, 0 to 1, of the cubic from b to c whose slopes follow from a and d
-   (Catmull and Rom, "A class of local interpolating splines", 1974). */
+/* Returns the point at t, from 0 to 1, of a cubic from b to c. Its slopes follow from its
+   neighbours a and d (Catmull and Rom, "A class of local interpolating splines", 1974). */
 static float curve(float a, float b, float c, float d, float t) {
   const float linear = c - a, square = 2.0f * a - 5.0f * b + 4.0f * c - d,
               cube = 3.0f * (b - c) + d - a;
   return b + 0.5f * t * (linear + t * (square + t * cube));
 }
 
-/* Appends the curve from place[from] to the next place. The whole curve goes from `first` to
-   `last`. Its end points have no further neighbour for the slope, so they stand in for it. */
+/* Appends the part of a curve from place[from] to the next place. The curve goes from place[first]
+   to place[last]. At its ends, the end point replaces the neighbour that is missing. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];
@@ -203,15 +203,15 @@ static void add_strokes(Drawing *drawing, const Point *point, const Place *place
 
 /* ---- size, place, ink --------------------------------------------------------------------- */
 
-/* The pen: its radius in pixels, and the part of the radius that it gains from the path's start to
-   its middle, and again to its end. */
+/* The pen. Its radius in pixels grows from radius * (1 - taper) at the path's start to
+   radius * (1 + taper) at its end. */
 typedef struct {
   float radius, taper;
 } Nib;
 
 enum { EDGE = 1 }; /* width in pixels of the edge between ink and paper */
 
-/* Centres the drawing in the box and scales it so that its ink is `size` pixels the longer way. */
+/* Centres the drawing in the box, and scales it to make its ink's longer side `size` pixels. */
 static void fit(Drawing *drawing, Nib nib, float size) {
   Segment *s = drawing->segment;
   float left = s[0].x0, right = left, top = s[0].y0, bottom = top;
@@ -236,8 +236,8 @@ static int clamp_pixel(float place) {
   return place < 0 ? 0 : place >= (float)DIGITS_BOX ? DIGITS_BOX - 1 : (int)place;
 }
 
-/* Darkens pixels near the path. A pixel is black if its centre is within the radius less half the
-   edge, white beyond the radius plus half the edge, and grey in between. */
+/* Darkens pixels near the segment. A pixel is black if its centre is nearer than the radius minus
+   half the edge, white beyond the radius plus half the edge, and grey in between. */
 static void ink(const Segment *s, double *box) {
   const float reach = s->radius + 0.5f * EDGE, dx = s->x1 - s->x0, dy = s->y1 - s->y0;
   const float square = dx * dx + dy * dy;
@@ -256,7 +256,7 @@ static void ink(const Segment *s, double *box) {
     }
 }
 
-/* Draws the skeleton as one writer does. */
+/* Draws the skeleton as a random writer does. */
 static void draw_path(Dice *dice, const char *path, uint8_t *pixels) {
   Point point[MAX_POINTS];
   const int points = read_path(path, point);

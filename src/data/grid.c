@@ -5,11 +5,12 @@
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Doubles the windows' length until two of them cover a whole window. line: the first of `count`
-   values, `step` apart. scratch: (count + 2 radius), whose ends are 0. */
+/* Dilates `count` values of a grid that are `step` apart. Computes the maxima of windows of 1, 2,
+   4,
+   ... values, until two windows cover 2 radius + 1 values. scratch: (count + 2 radius). */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   const int end = count + 2 * radius, window = 2 * radius + 1;
-  int length = 1; /* the windows' length; a window's maximum is at its start */
+  int length = 1; /* the windows' length; scratch[i] is the maximum of the window from i on */
   memset(scratch, 0, (size_t)end);
   for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
   for (; 2 * length <= window; length *= 2)

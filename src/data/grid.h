@@ -1,6 +1,6 @@
-/* Filters over grids of bytes, (height, width), for pictures below 8 million pixels. Time is
-   proportional to the grid; grid_dilate's also grows with the logarithm of the radius. They return
-   false if memory runs out. */
+/* Filters of pictures, which are grids of bytes (height, width) with less than 8 million values.
+   Their time is proportional to the number of values. The time of grid_dilate also grows with the
+   logarithm of the radius. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,14 +8,15 @@
 
 #include "base/sizes.h"
 
-/* Replaces each value by the largest within `radius` rows and columns. Outside values are 0. */
+/* Replaces each value by the largest one within `radius` rows and columns. Values outside of the
+   grid count as 0. Returns false if memory runs out. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
-/* Copies digit (height, width), values 0 to 255, to a zeroed page (side, side). Its centre of mass
-   goes as near as possible to the middle: pixel 14 of MNIST's 28, not between 13 and 14. */
+/* Copies a digit (height, width) of values 0 to 255 to a zeroed page (side, side). The digit's
+   centre of mass goes as near as possible to pixel side / 2, which is 14 of MNIST's 28. */
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page);
 
-/* first <= x or y < end. */
+/* A rectangle of pixels: left <= x < right, top <= y < bottom. */
 typedef struct {
   int left, top, right, bottom;
 } Box;
@@ -37,14 +38,14 @@ static inline Box box_around(Box a, Box b) {
                max_int(a.bottom, b.bottom)};
 }
 
-/* Connected pixels. */
+/* A region of connected pixels. */
 typedef struct {
   Box box;
   int pixels;
-  int part_of; /* set by the caller; at first the region's own index */
+  int part_of; /* at first the region's own index; the caller may change it */
 } Region;
 
-/* Finds the connected regions of the pixels that are not 0, in the order of their first pixels.
-   Neighbours touch at sides or corners. labels: (height, width), 1 + the index of the region, 0
-   elsewhere. Returns the regions, (*count), which the caller frees; NULL without memory. */
+/* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
+   that touch at sides or corners are connected. Sets labels (height, width) to 1 + the index of the
+   region, or to 0. Returns *count regions, which the caller frees, or NULL if memory runs out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -7,8 +7,8 @@
 #include "base/sizes.h"
 #include "base/stream.h"
 
-/* Memory that stb may still allocate for the picture, since a file of a few bytes can ask for
-   gigabytes. Each array has its size in front of it. */
+/* Limits the memory that stb allocates for a picture, because a file of a few bytes can ask for
+   gigabytes. An Array stands in front of each array that stb allocates, and holds its size. */
 typedef union {
   size_t size;
   max_align_t aligned;
@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* New memory is zeroed: version 2.27 of stb reads tables that a JPEG uses but does not have. */
+/* Zeroes new memory, because version 2.27 of stb reads tables that a JPEG lacks but uses. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -48,17 +48,17 @@ static void *resize_array(void *array, size_t size) {
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
-/* Version 2.27 declares one name and defines the other, so compilers complain. Later versions have
-   only the first, which is not used. */
+/* Compilers warn about version 2.27, which declares the first of these names and defines the
+   second. Later versions have only the first name. Nothing here uses it. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
-/* Maximum bytes of a file: more than IMAGE_MAX_PIXELS take in any format, even uncompressed. */
+/* The maximum size of a file. IMAGE_MAX_PIXELS need less in any format, even uncompressed. */
 enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
   int width, height;
-  uint8_t *level; /* (height, width, 2): brightness and alpha; stb's, freed by free_array */
+  uint8_t *level; /* (height, width, 2): brightness and alpha; free it with free_array */
 } Grey;
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -87,9 +87,9 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* Returns true if a JPEG has a Huffman table of more than 256 codes: version 2.27 of stb then
-   writes past its array. As stb does, it takes any 0xff 0xc4 as the start of tables, and reads
-   zeros past the end. */
+/* Returns true if a JPEG has a Huffman table of more than 256 codes, because version 2.27 of stb
+   then writes past its array. Like stb, this function takes any 0xff 0xc4 as the start of tables,
+   and bytes past the end as zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* not a JPEG */
   for (int at = 0; at + 4 < length; at++) {
@@ -106,8 +106,8 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
-/* Counts the scans of a JPEG as stb finds them. stb skips other segments by their length. It skips
-   a scan's data up to the next marker; a byte of 0 and restarts are not markers. */
+/* Counts the scans that stb finds in a JPEG. stb skips other segments by their length, and a scan's
+   data up to the next marker. 0xff followed by 0 or by a restart's code does not end the data. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
@@ -143,9 +143,9 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
                      "%s is a JPEG of %d scans of %d x %d pixels: up to %d pixels in all scans "
                      "together can be read",
                      path, scans, width, height, IMAGE_MAX_SCANNED);
-  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* stb would read too far */
+  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* stb reads past the end */
     return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
-  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* at least */
+  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* the shortest */
   if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb misses this */
     return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
   return true;
@@ -155,7 +155,7 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12, UPRIGHT = 1, LAST = 8 };
 
-/* The TIFF structure in an Exif segment. Its numbers have either byte order. */
+/* The TIFF structure in an Exif segment. Its numbers are little-endian or big-endian. */
 typedef struct {
   const uint8_t *bytes;
   size_t length;
@@ -195,7 +195,7 @@ int exif_orientation(const uint8_t *bytes, size_t length) {
 
 /* ---- pixels -------------------------------------------------------------------------------- */
 
-/* Reads the size before the pixels, so that a false header cannot cause a large allocation. */
+/* Checks the size before it reads pixels, so that a false header causes no large allocation. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns the mean of the file's pixels under level (x, y), drawn over white by their alpha. */
+/* Returns level (x, y), the mean of its pixels in the file, drawn over white by their alpha. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Returns the upright index of level (x, y), which is stored in (width, height). */
+/* Returns where level (x, y) of the file's picture (height, width) is in the upright picture. */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);
@@ -246,7 +246,7 @@ static int upright(int orientation, int x, int y, int width, int height) {
   return across ? from_left * height + from_top : from_top * width + from_left;
 }
 
-/* Shrinks the picture to at least one level, and turns it. Returns false without memory. */
+/* Shrinks the picture and turns it upright. Returns false if memory runs out. */
 static bool settle(const Grey *grey, int orientation, Image *image) {
   const int longer = max_int(grey->width, grey->height),
             shorter = min_int(grey->width, grey->height);

@@ -1,4 +1,4 @@
-/* Reads a picture file as upright levels of grey, shrunk to the size that finding digits needs. */
+/* Reads a picture file as levels of grey, turns it upright, and shrinks it if it is large. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 enum {
   IMAGE_MAX_SIDE = 16384,
   IMAGE_MAX_PIXELS = 64000000,
-  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: 15 scans of the largest */
+  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG; 15 scans of the largest */
   IMAGE_MAX_MEMORY = 400000000,   /* bytes while reading; the largest PNG takes 384 MB in RGB */
   IMAGE_MOST = 1280,              /* pixels per side of the result; larger pictures are shrunk */
 };
@@ -17,19 +17,18 @@ enum {
 typedef struct {
   int width, height;
   uint8_t *level;              /* (height, width): brightness, 0 black to 255 white */
-  int shrunk;                  /* each level is the mean of this many pixels squared */
+  int shrunk;                  /* each level is the mean of shrunk x shrunk pixels */
   int file_width, file_height; /* the file's size in pixels, upright */
 } Image;
 
 /* Reads a PNG, JPEG, or binary PGM or PPM (levels up to 255), in colour or grey. Transparent pixels
-   become white, and a JPEG is turned as its Exif orientation says. The caller frees *image by
-   image_free. Fails if the file cannot be read, is not such a picture or exceeds a limit above. For
-   a known format that it does not read, the error names the format. */
+   become white, and a JPEG is turned as its Exif orientation says. The caller frees *image with
+   image_free. Fails if the file cannot be read, is not such a picture or exceeds a limit above. */
 bool image_read(const char *path, Image *image, Error *error);
 void image_free(Image *image); /* *image may be all zeros */
 
-/* Returns the orientation of a JPEG of `length` bytes, 1 to 8, or 1 (upright) if it has none or is
-   not a JPEG. The first row of the stored picture is at the top for 1 and 2, the bottom for 3 and
-   4, the left for 5 and 8, the right for 6 and 7 (CIPA DC-008, "Exif Version 2.3", 2010, section
-   4.6.4; the structure is that of TIFF 6.0, 1992). Never reads outside `bytes`. */
+/* Returns the orientation of a JPEG of `length` bytes, from 1 to 8. Returns 1, which is upright, if
+   the bytes have none or are not a JPEG. The first row that is stored belongs at the top for 1 and
+   2, at the bottom for 3 and 4, at the left for 5 and 8, and at the right for 6 and 7 (CIPA DC-008,
+   "Exif Version 2.3", 2010, section 4.6.4; TIFF 6.0, 1992). Never reads outside of `bytes`. */
 int exif_orientation(const uint8_t *bytes, size_t length);

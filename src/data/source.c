@@ -9,7 +9,7 @@
 #include "base/output.h"
 #include "base/stream.h"
 
-enum { GZIP_ONLY = MAX_WBITS + 16 }; /* makes inflateInit2 accept gzip alone */
+enum { GZIP_ONLY = MAX_WBITS + 16 }; /* makes inflateInit2 accept only gzip */
 static const unsigned char MAGIC[] = {0x1f, 0x8b};
 
 static bool is_standard_input(const char *path) {
@@ -29,8 +29,8 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* Checks that a regular file is unchanged. A replaced file loses its name, which changes its
-   stamp. */
+/* Checks that a regular file is unchanged. A file that was replaced has lost its name, which has
+   changed its stamp. */
 static bool check_unchanged(Source *source) {
   struct stat status;
   return !S_ISREG(source->stamp.st_mode) ||
@@ -38,7 +38,7 @@ static bool check_unchanged(Source *source) {
          error_set(&source->error, "%s changed while it was being read", source->name);
 }
 
-/* Reads at least one byte. Returns 0 at the end, or with source->error set. */
+/* Reads at least one byte. Returns 0 at the end, and if it fails with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
     if (source->once && !stream_wait(source->file, &source->abandoned)) {
@@ -57,7 +57,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
   }
 }
 
-/* Appends to the input that is left, which may move. Returns false at the end. */
+/* Moves the rest of source->input to the front and appends to it. Returns false at the end. */
 static bool read_input(Source *source) {
   z_stream *stream = &source->stream;
   memmove(source->input, stream->next_in, stream->avail_in);
@@ -68,9 +68,9 @@ static bool read_input(Source *source) {
   return count > 0;
 }
 
-/* ---- what they say ----------------------------------------------------------------------- */
+/* ---- the data ---------------------------------------------------------------------------- */
 
-/* copy and unpack return what they can. They set ended or error if no more will come. */
+/* copy and unpack return how many bytes they wrote. At the end they set `ended` or `error`. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;

@@ -1,9 +1,9 @@
-/* Reads a data file's bytes from a file, a pipe or standard input ("-"). It unpacks bytes that
-   begin as gzip does (RFC 1952), in any number of members. Zeros after the last member are padding.
+/* Reads the bytes of a file, a pipe or standard input ("-"). Unpacks them if they begin as a gzip
+   archive does (RFC 1952). An archive may have any number of members, with zeros after the last.
 
-   A regular file must stay as it was when it was opened. It is checked after every read, and bytes
-   read after a change are dropped. If an archive fails, the bytes unpacked in the same call are
-   dropped, too; damage shows at the latest at the end of its member. */
+   A regular file must not change while it is open. Every read checks the file, and fails without
+   bytes if the file has changed. The read that finds an archive damaged also fails without bytes.
+   Damage is found no later than the end of the damaged member. */
 #pragma once
 
 #include <stdatomic.h>
@@ -19,29 +19,29 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
 
-/* A source. Only one thread may use it at a time, except `abandoned`. Callers may read the fields
-   of the first group. */
+/* A source. Only one thread at a time may use a source, but any thread may set `abandoned`. Callers
+   may read the fields of the first group. */
 typedef struct {
   const char *name;  /* the name in messages */
-  struct stat stamp; /* the file's when it was opened */
-  bool once;         /* cannot be read a second time: a pipe, a device, standard input */
-  bool packed;       /* the bytes begin as gzip does */
-  uint64_t size;     /* the file's bytes, packed or not; 0 if unknown */
+  struct stat stamp; /* the file's stamp when it was opened */
+  bool once;         /* a pipe, a device or standard input, which cannot be read a second time */
+  bool packed;       /* the file is a gzip archive */
+  uint64_t size;     /* the size of the file itself, packed or not; 0 if unknown */
   uint64_t offset;   /* bytes of the file read so far */
   bool ended;
   Error error; /* why it ended too early; empty if it did not */
 
   int file;
-  atomic_bool abandoned; /* ends reads that wait for a pipe's writer, now and later */
-  z_stream stream; /* its input holds bytes that were read but not handed out, packed or not */
+  atomic_bool abandoned; /* true ends reads that wait for a pipe's writer, now and later */
+  z_stream stream; /* avail_in bytes at next_in were read but are not used yet, packed or not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 
 /* Waits for a pipe's writer and its first bytes. `path` must outlive the source. Returns false if
-   it cannot be opened or read; the caller calls source_close even then. */
+   `path` cannot be opened or read; the caller must call source_close even then. */
 bool source_open(Source *source, const char *path, Error *error);
 
-/* Fills all `size` bytes, below 2^32, unless the source ends first. Returns how many it filled. */
+/* Reads `size` bytes (below 2^32), or fewer if the source ends. Returns how many it read. */
 size_t source_read(Source *source, char *bytes, size_t size);
 
 /* Closes the source; must be called even after source_open has failed. */

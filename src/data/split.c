@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 
-static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split" and the class */
+static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class is added to it */
 
 bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
                 Error *error) {
@@ -18,7 +18,7 @@ void split_close(Split *split) {
   *split = (Split){0};
 }
 
-/* Returns the first row of interval j: 10 for j = 1 and a share of 0.1, whatever the rounding. */
+/* Returns the first row of interval j. The 1e-6 undoes rounding: it is 10 for j = 1, share 0.1. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

@@ -1,11 +1,10 @@
-/* Chooses the rows of a file that are held out of training to judge the network: a random share of
-   each class.
+/* Holds a random share of each class's rows out of training, to judge the network by them.
 
-   The rows of a class count from 0 in file order. Interval j of them holds rows ceil(j / share) to
-   ceil((j + 1) / share) - 1, and one row of each interval is held out, drawn by (seed, class, j):
-   stratified sampling with one draw per stratum (Cochran, "Sampling Techniques", 1977, section
-   8.3). So n rows of a class have n * share held-out rows, give or take one. The choice depends
-   only on seed, share and labels, so each pass over the file repeats it. */
+   The rows of a class are numbered from 0 in file order. Interval j is the rows ceil(j / share) to
+   ceil((j + 1) / share) - 1. One row of each interval is held out; it is drawn by (seed, class, j).
+   This is stratified sampling with one draw per stratum (Cochran, "Sampling Techniques", 1977,
+   section 8.3). Of n rows of a class, n * share are held out, give or take one. Every pass over the
+   file holds out the same rows, because the choice depends only on seed, share and labels. */
 #pragma once
 
 #include <stdint.h>
@@ -15,20 +14,20 @@
 /* The state of one class. */
 typedef struct {
   uint64_t seen;     /* rows seen so far */
-  uint64_t interval; /* the interval of the last of them, from 1; 0 if none was seen */
-  uint64_t end;      /* the first row after the interval */
-  uint64_t drawn;    /* the held-out row of the interval */
+  uint64_t interval; /* the number of intervals that have begun */
+  uint64_t end;      /* the first row after the latest interval */
+  uint64_t drawn;    /* the held-out row of the latest interval */
 } SplitClass;
 
 typedef struct {
   double share; /* above 0, below 1 */
   uint64_t seed;
-  bool held_out; /* takes the held-out rows; if false, takes all others */
+  bool held_out; /* true takes the held-out rows; false takes the other rows */
   int classes;
   SplitClass *each; /* (classes), owned */
 } Split;
 
-/* Starts a pass over the file. Fails without memory. */
+/* Starts a pass over the file. Fails if memory runs out. */
 bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
                 Error *error);
 void split_close(Split *split); /* *split may be all zeros */
@@ -36,5 +35,5 @@ void split_close(Split *split); /* *split may be all zeros */
 /* Returns true if the split takes the next row of the file, which has this label. */
 bool split_takes(Split *split, int label);
 
-/* Returns an upper bound of how many of at most `rows` rows are taken. */
+/* Returns an upper bound of how many rows are taken from a file that has at most `rows` rows. */
 uint64_t split_most(const Split *split, uint64_t rows);

@@ -73,7 +73,7 @@ bool data_from_json(DataSummary *s, const char *text) {
 
 /* ---- remarks ------------------------------------------------------------------------------ */
 
-/* A remark, or "" if it does not apply. */
+/* Returns a remark, or "" if the remark does not apply. */
 typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 
 static const ShortText nothing = {""};
@@ -97,7 +97,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   return text;
 }
 
-/* Remarks that pictures should be squares. A few extra pixels are columns of other data. */
+/* Remarks on a few pixels too many for a square picture, which may be columns of other data. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
@@ -113,7 +113,7 @@ static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
-/* Returns true if both describe the same file, or rows with the same summary. */
+/* Returns true if both summaries are of the same file, or if their numbers are equal. */
 static bool are_equal(const DataSummary *a, const DataSummary *b) {
   return (a->inode && a->inode == b->inode && a->device == b->device) ||
          (a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&
@@ -135,7 +135,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Pictures are inverted if their mean is far from training's mean m, and nearer to most - m. */
+/* Remarks on pictures whose mean is nearer to that of training pictures if these are inverted. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

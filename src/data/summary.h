@@ -13,12 +13,12 @@ typedef struct {
   uint64_t rows;                        /* rows that were delivered */
   uint64_t counts[DATASET_MAX_CLASSES]; /* rows of each label */
   uint64_t alike;                       /* rows with the same label as the previous row */
-  int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below */
-  int least, greatest;                  /* pixel values in the file */
-  double mean;                          /* mean of the file's pixels */
-  bool header, sorted;                  /* sorted: too often, neighbours have the same label */
+  int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below it */
+  int least, greatest;                  /* the least and the greatest pixel of the file */
+  double mean;                          /* the mean of the file's pixels */
+  bool header, sorted;                  /* line 1 is a header; see data_is_sorted */
   dev_t device;
-  ino_t inode; /* the file's device and inode; not saved, as they differ between machines */
+  ino_t inode; /* the file's device and inode, which are not saved: machines number them anew */
 
   /* Set by the code that trains on the rows: */
   int white;     /* the pixel value that the network reads as 1; 0 if unknown */
@@ -27,18 +27,18 @@ typedef struct {
 
 /* Returns true if labels change from row to row less than half as often as in random order (Wald
    and Wolfowitz, "On a test whether two samples are from the same population", 1940, count such
-   runs). so_far: more rows may follow, so a single label counts as sorted. */
+   runs). If `so_far`, more rows may follow, so rows with a single label count as sorted, too. */
 bool data_is_sorted(const DataSummary *summary, bool so_far);
 
 /* Returns "60000 rows, 10 classes, pixels 0 to 255". */
 ShortText data_text(const DataSummary *summary);
 
 /* data_to_json returns a JSON object for a log or checkpoint, which the caller frees, or NULL if
-   memory runs out. The next function reads it back, and returns false if it is not a summary. */
+   memory runs out. data_from_json reads it back, and returns false if it is not a summary. */
 char *data_to_json(const DataSummary *summary);
 bool data_from_json(DataSummary *summary, const char *text);
 
-/* Prints a line for each remark on the summary of file `name`, with the cure. Unless `trained` is
-   NULL, also compares it with the summary of the rows that trained the network. */
+/* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do. If
+   `trained` is not NULL, it is the summary of the training rows, and is compared with `rows`. */
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,
                   void (*say)(void *context, const char *line), void *context);
