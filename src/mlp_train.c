@@ -52,8 +52,8 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
                              now->resume, other);
 }
 
-/* Returns true if the option may differ between ranks. Each rank has its own threads and its own
-   names of files like --resume's. Only the first rank prints and writes files. */
+/* Returns true if the option may differ between ranks. Ranks may have different numbers of threads
+   and different names for a loaded file. Only the first rank prints and writes files. */
 static bool may_differ(const OptionRow *row) {
   const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
   return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||
@@ -86,8 +86,8 @@ static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, 
   return good;
 }
 
-/* Loads the run that --resume names. Its options are defaults for the configuration file and the
-   command line. */
+/* Loads the run that --resume names. Its options hold unless the configuration file or the command
+   line changes them. */
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
                             Error *error) {
   if (!checkpoint_load(from, options->resume, error)) return OPTIONS_FAILURE;
@@ -116,8 +116,7 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
   return *ranks != NULL;
 }
 
-/* Ends a run that failed and returns the exit status. Another rank may print the message
-   instead. */
+/* Ends a failed run. Prints the message unless another rank does. Returns the exit status. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
   const int status = error->unread ? 128 + SIGPIPE /* the status that a shell reports */
@@ -191,7 +190,7 @@ int main(int argc, char **argv) {
   report.aside = ranks_number(ranks) == 0 &&
                  (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
-    report.shows_progress = false; /* mpirun's ranks see a terminal even if it writes to a file */
+    report.shows_progress = false; /* ranks see a terminal even if mpirun writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {

@@ -49,7 +49,7 @@ static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}}
 static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14.0f}};
 
 enum {
-  AUGMENT_MOST_SIDE = 64,             /* NETWORK_MAX_INPUTS pixels */
+  AUGMENT_MOST_SIDE = 64,             /* the side of a picture of NETWORK_MAX_INPUTS pixels */
   AUGMENT_CELLS = 3,                  /* gaps between control points along a side */
   AUGMENT_POINTS = AUGMENT_CELLS + 3, /* at any place, a cubic B-spline blends 4 points */
 };

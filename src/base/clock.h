@@ -1,9 +1,9 @@
-/* Wall clock for durations. */
+/* Measures durations by a clock that is never set back. */
 #pragma once
 
 #include <time.h>
 
-/* Returns the seconds since an arbitrary moment. This clock is never set back. */
+/* Returns the seconds since an arbitrary moment. */
 static inline double seconds_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -9,7 +9,7 @@
 #define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
 #define PICTURE "--classify takes pictures"
 
-/* Formats; `begins` is a shell pattern of a file's start. The first match counts. */
+/* The known formats. `begins` is a shell pattern; the first that matches a file's start counts. */
 static const struct {
   const char *begins, *what;
   const char *cure[2]; /* advice, by FormatWanted; NULL means that the format is not refused */

@@ -1,4 +1,4 @@
-/* Declares a function that the host and the device can call. */
+/* HOST_DEVICE declares a function that the host and the device can call. */
 #pragma once
 
 #ifdef __CUDACC__

@@ -3,12 +3,12 @@
 
      sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
                momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
-     nesterov  the same v; w = w - rate (g + decay w + momentum v): Nesterov's momentum
+     nesterov  v as in sgd; w = w - rate (g + decay w + momentum v): Nesterov's momentum
      adam      m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
                w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in update t,
                from 1 (Kingma and Ba 2015, algorithm 1)
-     adamw     the same with g' = g; w also loses rate decay w (Loshchilov and Hutter 2019;
-               the rate scales the decay, as in PyTorch) */
+     adamw     as adam, but g' = g, and rate decay w is subtracted from w (Loshchilov and Hutter
+               2019; the rate scales the decay, as in PyTorch) */
 #pragma once
 
 #include <math.h>

@@ -98,7 +98,7 @@ ShortText text_of_number(double value) {
 }
 
 ShortText number_text(double value, bool is_float) {
-  enum { OFTEN = 15, ENOUGH = 17 }; /* digits; ENOUGH is exact for any float64 */
+  enum { OFTEN = 15, ENOUGH = 17 }; /* digits; 15 are often exact for a float64, 17 always */
   ShortText n;
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
     n = text_format("%.*g", digits, value);

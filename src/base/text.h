@@ -41,7 +41,7 @@ static inline const char *plural(int count) {
   return count == 1 ? "" : "s";
 }
 
-/* Returns a number, with more decimals the smaller it is, or "-" if it is not finite. */
+/* Returns the text of a number, or "-" if it is not finite. Smaller numbers get more decimals. */
 ShortText text_of_number(double value);
 
 /* Returns the shortest text that reads back as the same number: as a float32 if `is_float`,

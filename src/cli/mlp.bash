@@ -1,4 +1,4 @@
-# bash completion for the programs of mlp-train: names of options, and files.
+# Completes names of options and of files for the programs of mlp-train in bash.
 _mlp() {
   COMPREPLY=()
   if [[ $2 == -* ]]; then

@@ -14,7 +14,7 @@ extern const OptionKind option_whole, /* int, from low to high */
     option_word,                      /* const char *: any text; points to the caller's text */
     option_path,                      /* char[OPTIONS_PATH] */
     option_name,                      /* char[OPTIONS_PATH]: any text of one line */
-    option_path_or_none,              /* char[OPTIONS_PATH]; or none or auto, which name no file */
+    option_path_or_none,              /* char[OPTIONS_PATH]: a path, none or auto */
     option_paths,                     /* PathList: each use adds a path */
     option_share_or_path,             /* char[OPTIONS_PATH]: a fraction up to high, or a path */
     option_sizes,                     /* HiddenSizes */

@@ -1,4 +1,4 @@
-/* The command line, the help and the files of a table of options. */
+/* Reads a command line by a table of options, prints the help, and lists the files. */
 #define _GNU_SOURCE /* program_invocation_short_name */
 #include "cli/option_table.h"
 
@@ -40,7 +40,7 @@ bool option_differs(const OptionRow *row, const void *options, const void *other
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-/* Returns the code by which getopt_long names a row. */
+/* Returns the code that getopt_long returns for a row. */
 static int code_of(const OptionTable *table, const OptionRow *row) {
   return row->letter ? row->letter : 256 + (int)(row - table->rows);
 }

@@ -1,6 +1,6 @@
-/* The options of a program as the rows of a table. A row holds everything about an option. The
-   command line (getopt_long), the defaults, --help and the check for equal files all read the row,
-   so they cannot disagree.
+/* Describes the options of a program as the rows of a table. A row holds everything about an
+   option. The command line (getopt_long), the defaults, --help and the check for equal files all
+   read the row, so they cannot disagree.
 
    A program has a plain struct for its options and a table of rows made by OPTION_ROW. Its main
    calls option_table_read and option_table_end. src/mlp_digits.c is an example.
@@ -19,8 +19,8 @@ typedef struct OptionRow OptionRow;
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
   ShortText (*get)(const OptionRow *row, const void *options);
-  /* Returns the index-th file that the field names, from 0, or NULL after the last. The pointer is
-     NULL if the kind names no files. */
+  /* Returns the index-th file that the field names, from 0, or NULL after the last. `file` itself
+     is NULL if the kind names no files. */
   const char *(*file)(const OptionRow *row, const void *options, int index);
   bool is_number; /* the text that get returns is a JSON number */
 } OptionKind;
@@ -90,7 +90,7 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
                                  int *first, Error *error);
 
 /* Sets all options to their defaults, then sets the options in argv. Refuses arguments that are not
-   options, and options by which one file would be written and read, or written twice. */
+   options, and a file that would be both read and written, or written twice. */
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error);
 
@@ -117,5 +117,5 @@ enum { OPTION_FILES = 64 }; /* maximum files that a table can name */
 /* Lists the files that the options name, for same_file_check. Returns the number of files. */
 int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);
 
-/* Refuses options by which one file would be written and read, or written twice. */
+/* Returns false if a file would be both read and written, or written twice. */
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error);

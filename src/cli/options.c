@@ -1,4 +1,4 @@
-/* mlp-train's table of options, the rules between options, and the configuration file. */
+/* Defines and checks mlp-train's options, and reads and writes its configuration files. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -479,7 +479,7 @@ static int set_key(void *context, const char *section, const char *key, const ch
   return config_error(config, config->line, error.text);
 }
 
-/* Closes the file. */
+/* Reads the file's options and closes the file. */
 static bool read_config(Options *options, FILE *file, const char *name, bool is_saved,
                         Error *error) {
   ConfigFile config = {

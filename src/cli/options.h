@@ -17,7 +17,7 @@ typedef struct {
   Training training;
   int seeds; /* number of networks that differ only in their seed, or 0 without --seeds */
   char sweep[OPTIONS_PATH];
-  int trials; /* trials of --sweep; 0 means all combinations, or 32 for ranges */
+  int trials; /* number of trials; 0 means all combinations, or 32 for ranges */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
@@ -48,7 +48,7 @@ enum {
   FOR_EVALUATE = 2,
   FOR_PREDICT = 4,
   FOR_CLASSIFY = 8,
-  FOR_HTML = 16, /* a loaded network is written as --html */
+  FOR_HTML = 16, /* writes a loaded network as a web page */
   FOR_SEEDS = 32,
   FOR_SWEEP = 64,
   ALL = 127,

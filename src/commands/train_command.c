@@ -129,7 +129,7 @@ static void say_what_was_written(const Run *run) {
   run_files_say_wrote(run->report, run->options->log, "");
 }
 
-/* Sets the last line of an interrupted run, which is not a failure. */
+/* Sets *error to the last line that an interrupted run prints, although that is not a failure. */
 static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   ShortText rank = {""};

@@ -84,7 +84,7 @@ static void *load_library(Error *error) {
                     launched_ranks());
 }
 
-/* A RanksWait. */
+/* Returns true if waiting for other ranks still makes sense (a RanksWait). */
 static bool wait_on(void *context) {
   Ranks *ranks = context;
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);

@@ -44,7 +44,7 @@ int ranks_cores(const Ranks *ranks);
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 
-/* Replaces `size` bytes on every rank by those bytes of rank 0. */
+/* Replaces `size` bytes on every rank by the bytes of rank 0. */
 bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
 
 /* Returns an array (ranks, size) with the `size` bytes of every rank, or NULL on failure. The
@@ -63,7 +63,7 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 /* Ends all ranks. A rank that failed calls this. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
-/* Returns true if this rank, which failed, must report the reason. Lower ranks may have failed for
-   the same reason, so they get a second to report the reason and to end this process. A missing
-   rank is reported only by the first rank that is left on its host. */
+/* Returns true if this rank, which failed, must report the reason. Ranks with lower numbers may
+   have failed for the same reason, so they get a second to report the reason and to end this
+   process. A missing rank is reported only by the first rank that is left on its host. */
 bool ranks_may_speak(const Ranks *ranks);
