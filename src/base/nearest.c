@@ -6,7 +6,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
-/* Each row has a word of other programs and our word of the same meaning. */
+/* Each row has a word that other programs use, and our word with the same meaning. */
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 

@@ -1,4 +1,4 @@
-/* Finds the known word that is nearest to a mistyped one, for "did you mean". */
+/* Finds the known word that is nearest to a mistyped word, for "did you mean". */
 #pragma once
 
 #include "base/error.h"

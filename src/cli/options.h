@@ -73,7 +73,7 @@ bool options_is_saved(const OptionRow *row);
    and not name a file. It may not concern the device, which trials share, or be --epochs. */
 bool options_may_be_swept(const OptionRow *row);
 
-/* Refuses options that contradict each other. Replaces --lr auto by the optimizer's usual rate.
+/* Returns false if options contradict each other. Replaces --lr auto by the optimizer's usual rate.
    With --sweep, this is done for each trial instead. */
 bool options_check(Options *options, Error *error);
 

@@ -21,7 +21,7 @@ static const double READERS_BYTES = 4e6;
 typedef struct {
   ManyRuns *runs;
   int count, workers, opened; /* numbers of runs, of workers and of open trainers */
-  Trainer *rows;              /* the trainer whose rows the others use; NULL if each has its own */
+  Trainer *rows; /* the trainer whose rows all use; NULL if each trainer has its own rows */
   Trainer *trainer[MOST_MEMBERS];
   int threads;         /* threads of each worker's engine */
   atomic_int next;     /* the first run that no worker has taken */
@@ -188,7 +188,7 @@ bool many_runs(ManyRuns *r, Error *error) {
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
-  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* shows what the others will need */
+  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* its size sets the number of workers */
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;

@@ -71,8 +71,8 @@ static bool add_value(Searched *to, char *text, Error *error) {
                    rest ? ", and above 0" : "");
 }
 
-/* Returns the row of an option that may differ between networks. If there is none, returns NULL
-   with *error set. */
+/* Returns the row of an option that --sweep may try. If there is none, returns NULL with *error
+   set. */
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
