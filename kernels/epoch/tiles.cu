@@ -1,14 +1,15 @@
-/* Level epoch: one kernel trains on all the steps of a range. It takes one to five hidden layers,
-   batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without clusters
-   of blocks it takes batches up to 64 and up to 12 classes.
+/* Level epoch: one kernel trains on all the steps of a range. It supports one to five hidden
+   layers, batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without
+   clusters of blocks it supports batches up to 64 and up to 12 classes.
 
-   Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. From the
-   first step to the last it keeps the tile's weights from the previous layer (IN), its weights to
+   Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. From the first
+   step to the last the block keeps the tile's weights from the previous layer (IN), its weights to
    the next layer (OUT), and their moments. Weights from pixels are in registers. Weights between
    hidden layers are in shared memory, as fp16 terms and as float32. In layer 1, and on GPUs without
-   clusters, the float32 weights do not fit there and stay in the L2 cache. A weight between two
-   hidden layers lives twice: in the block that reads it forward and in the block that reads it
-   backward. Both copies get the same bits. Each block works on all rows of the batch.
+   clusters, the float32 weights do not fit into shared memory and stay in the L2 cache. A weight
+   between two hidden layers has two copies: one in the block that reads it forward, one in the
+   block that reads it backward. Both copies get the same bits. Each block works on all rows of the
+   batch.
 
    Who owns rows. In the last layer, the head, each row has an owner. The kernel has three variants:
 
@@ -23,31 +24,31 @@
      tiles of layer 1 --H--> tiles of layer 2 --H--> ... --parts of the logits--> owners of rows
                       <-dZ--                  <-dZ-- ... <--gradient of the logits--
 
-   Between hidden layers a tile sends its 8 values of a row as packets in the L2 cache, which every
-   tile of the next layer reads (tiles_slices.cuh). In the head a tile sends its part of 16 logits
-   and receives the gradient of the logits. Each takes 64 bytes per row and block. The sender writes
-   into the shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for 2
-   trips with one hidden layer, 4 with two, 6 with three.
+   Between hidden layers a tile writes its 8 values of a row as packets into the L2 cache, and every
+   tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends its part of 16
+   logits and receives their gradient, each 64 bytes per row and block. The sender writes into the
+   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for 2 trips
+   with one hidden layer, 4 with two, 6 with three.
 
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
-   the chain: a step waits for their work. Each has 8 or 16 rows of the batch. It computes Z, H,
-   logits, dZ and the next Z without a barrier of the whole block. The other eight warps hold
-   weights. They compute gradients, updates and the products of pixels and weights. After layer 1
-   the chain helps to update hidden weights while it waits for the next H.
+   the chain: a step takes as long as their work. Each has 8 or 16 rows of the batch. The chain
+   computes Z, H, logits, dZ and the next Z without a barrier of the whole block. The other eight
+   warps hold weights. They compute gradients, updates and the products of pixels and weights. After
+   layer 1 the chain helps to update hidden weights while it waits for the next H.
 
-   Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up
-   to 64). The update of W1 has
-   a part that is known before the step's gradient, from momentum and weight decay. The next step's
-   pixels are multiplied by W1 with this known part applied. When the chain has dZ it subtracts the
-   rest, a multiple of K dZ, where K is products of pixels (tiles_prepare.cu). So W1 is updated
-   beside the chain. Every 64th step of a window is direct: it uses the updated W1 itself. Cutting
-   a window into ranges does not change the bits if every range begins at a direct step.
+   Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up to
+   64). Momentum and weight decay give a part of W1's update before the step's gradient is known.
+   The weight warps multiply the next step's pixels by W1 with this known part applied. When the
+   chain has dZ, it subtracts the rest, a multiple of K dZ. K is the products of the two steps'
+   pixels (tiles_prepare.cu). So the chain never waits for W1. Every 64th step of a window is
+   direct: it uses the updated W1 itself. Cutting a window into ranges does not change the bits if
+   every range begins at a direct step.
 
    Numbers. The tensor cores multiply fp16. A number is multiplied by a power of two and split into
    a high and a low fp16 term. All four products of two numbers' terms are added in float32, in a
    fixed order. A pixel needs one term. A number beyond fp16's range becomes an infinity. Later
-   products turn the infinity into NaN, which reaches a loss or a weight. Then *d_overflowed is
-   set, and the engine trains again by level layer.
+   products turn the infinity into NaN, which reaches a loss or a weight. Then the kernel sets
+   *d_overflowed, and the engine trains again by level layer.
 
    Mail needs no acknowledgement: every packet is read before the next one overwrites it.
    docs/fusion.md has the proof. */
@@ -66,7 +67,7 @@ static const Variant *variant_of(const TilesShape &shape, Way way) {
 }
 
 /* Fills the job's fields that depend only on the shape. Returns the bytes of a block's shared
-   memory. If `extra`, these include the moments and averages of W1. */
+   memory. If `extra` is true, they include W1's second moments and averages. */
 static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
   size_t most = 0;
   const size_t part = UNITS * (v.rows + 8) * sizeof(float);
@@ -167,7 +168,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   return nullptr;
 }
 
-/* Gives the job its arrays: first the arrays of steps, then the arrays of blocks. */
+/* Places the job's arrays in d_work (first those per step, then those per block) and in d_mail. */
 static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   uint8_t *at = static_cast<uint8_t *>(of.d_work);
   const size_t steps = plan.steps, rows = plan.rows;
@@ -192,7 +193,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   }
 }
 
-/* Returns the largest power of two that keeps K, products of two rows of pixels, within fp16. */
+/* Returns the largest power of two that keeps K, the products of rows of pixels, within fp16. */
 static float scale_of_k(const TilesJob &of, int inputs) {
   const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
               largest = fmaxf(white, fabsf(of.pixel_offset));
@@ -238,7 +239,7 @@ int tiles_clusters(void) {
                allow_large_clusters(v.kernel) == cudaSuccess &&
                allow_shared(v.kernel, 232448) == cudaSuccess &&
                ask_clusters(v.kernel, THREADS, 232448, RANKS, &clusters) == cudaSuccess;
-           launched(); /* forgets a failure */
+           launched(); /* clears the last error */
            return 1 + (known ? clusters : 0);
          }) -
          1;

@@ -1,5 +1,5 @@
-/* The variants of level epoch's kernel for GPUs without clusters of 16 blocks: the head is by mail,
-   from compute capability 8.0 on. */
+/* The variants of level epoch's kernel for GPUs without clusters of 16 blocks, from compute
+   capability 8.0 on. The head uses mail. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

@@ -1,25 +1,25 @@
-/* The last layer, the head. The tiles of the last hidden layer keep its columns of weights. Each
-   tile computes its part of the logits of every row and sends it to the row's owner, a block of the
-   same cluster. The owner adds up 16 parts. If there are several clusters, a row has one owner in
-   each cluster, and the owners mail each other their sums. So all owners of a row have the same
-   logits. Each owner computes the loss and the gradient of the logits, and sends the gradient to
-   the blocks of its cluster. This takes twice 64 bytes for each row and block. Sending the columns
-   and H would take thousands.
+/* The last layer, the head. The tiles of the last hidden layer keep the head's columns of weights.
+   Each tile computes its part of the logits of every row and sends the part to the row's owner, a
+   block of the same cluster. The owner adds up 16 parts. If there are several clusters, a row has
+   one owner in each cluster, and the owners mail each other their sums. So all owners of a row have
+   the same logits. Each owner computes the loss and the gradient of the logits, and sends the
+   gradient to the blocks of its cluster. This takes twice 64 bytes per row and block. Sending the
+   columns and H would take thousands.
 
-   With this gradient each tile updates its columns. Each block also updates a copy of the biases;
-   all copies are equal.
+   Each tile uses this gradient to update its columns. Each block also updates its own copy of the
+   biases; all copies are equal.
 
-   If S::MAIL, rows belong to separate blocks, on the multiprocessors that no tile needs. A warp
-   owns some rows, and each tile sends it a part of their logits. Only the first tile has the
-   biases. It updates them and sends them as one more part. The gradient goes to REPLICAS places, so
-   that not all blocks read from one place. */
+   If S::MAIL is true, separate blocks own the rows, on the multiprocessors that no tile needs. Each
+   warp of these blocks owns some rows, and each tile sends its part of a row's logits to that warp.
+   Only the first tile has the biases. It updates them and sends them as one more part. The owner
+   writes the gradient to REPLICAS places, so that not all blocks read from one place. */
 #pragma once
 
 #include "epoch/tiles_slices.cuh"
 
 namespace tiles {
 
-/* Waits for a barrier that counts bytes from other blocks of the cluster. */
+/* Waits for a barrier that counts the bytes that other blocks of the cluster send. */
 __device__ inline void await(uint64_t *barrier, uint32_t parity) {
   uint32_t done, polls = 0;
   do {
@@ -33,7 +33,7 @@ __device__ inline void await(uint64_t *barrier, uint32_t parity) {
   } while (!done);
 }
 
-/* Writes 16 bytes to block `rank` of the cluster, and tells its barrier. */
+/* Writes 16 bytes to shared memory of block `rank` of the cluster. Its barrier counts them. */
 __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank, uint32_t x,
                                      uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
@@ -43,7 +43,7 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
 }
 
 constexpr int REPLICAS = 8;      /* one for each g of a warp's lanes */
-constexpr int MAIL_CLASSES = 12; /* a packet has room for three classes of a lane and the stamp */
+constexpr int MAIL_CLASSES = 12; /* a packet holds the stamp and three classes of each of 4 lanes */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -53,7 +53,7 @@ template <class S> struct Head : Ground<S> {
   __device__ explicit Head(const G &ground) : G(ground) {
   }
 
-  /* ---- the tile's weights of the last layer: unit g, the classes of lane t ---- */
+  /* ---- the tile's weights to the last layer: a lane has unit g and the classes of t ---- */
   __device__ long long weight_index(int e) const {
     return this->weight_at(job.layers, class_of(e), tile * UNITS + g);
   }
@@ -65,8 +65,7 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* Publishes the biases. By mail the first tile sends them, as one more part of each row's logits.
-   */
+  /* Publishes the biases. With mail the first tile sends them, as one more part of every row. */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -79,7 +78,7 @@ template <class S> struct Head : Ground<S> {
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
-    float sum[4][4] = {}; /* sums of class pair p: [2 p] high, [2 p + 1] low */
+    float sum[4][4] = {}; /* sum[2 p], sum[2 p + 1]: high and low for class pair p */
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4];
       unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);
@@ -110,7 +109,7 @@ template <class S> struct Head : Ground<S> {
     }
     update_biases(x, sum, step);
   }
-  /* Updates by `sum`, the gradient of the logits, summed over rows g, g + 8, ... */
+  /* Updates the biases. `sum` is the logits' gradient, summed over rows g, g + 8, ... */
   __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
@@ -122,7 +121,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- sending the logits of 8 rows, and receiving their gradient ---- */
-  /* `h` has the tile's terms of rows 8 n to 8 n + 7, as a left operand. */
+  /* Sends rows 8 n to 8 n + 7. `h` has the tile's terms of these rows, as a left operand. */
   __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
@@ -140,8 +139,8 @@ template <class S> struct Head : Ground<S> {
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
   }
-  /* Waits for the gradient of the logits of rows 8 n to 8 n + 7, and stores it for the updates.
-     `dh` becomes the gradient of H, of unit g and rows 2 t and 2 t + 1, times W_SCALE DZ_SCALE. */
+  /* Waits for the logits' gradient of rows 8 n to 8 n + 7, and stores it for the updates. Sets `dh`
+     to the gradient of H for unit g, rows 2 t and 2 t + 1 of these 8, times W_SCALE DZ_SCALE. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -156,9 +155,9 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
   }
 
-  /* By mail: returns the place of the lane's packet of a row's logits from a producer.
-     receive_gradient() returns the gradient. Its stamp takes the place of the fourth class of a
-     lane, which does not exist. */
+  /* With mail: logits_at() returns the place of the lane's packet of a row's logits from a
+     producer. receive_gradient() waits for the gradient of 8 rows. The stamp takes the place of a
+     lane's fourth class, because with mail there is none. */
   __device__ Packet *logits_at(int row, int producer) const {
     return reinterpret_cast<Packet *>(job.logits) +
            ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;
@@ -176,8 +175,8 @@ template <class S> struct Head : Ground<S> {
     return in;
   }
 
-  /* ---- rows that the block owns: one warp for each row ---- */
-  /* Sums each of four numbers over lanes 4 g + t of all g. */
+  /* ---- rows that the block owns: one warp per row ---- */
+  /* Sums each of four numbers over the 8 lanes with this t. */
   static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
     unrolled (i, 3)
       unrolled (e, 4) z[e] += __shfl_xor_sync(FULL_WARP, z[e], 4 << i);
@@ -189,15 +188,15 @@ template <class S> struct Head : Ground<S> {
     }
     return x;
   }
-  /* Returns the value of a packet that holds it three times. It uses all words, because ptxas
-     splits a load whose words are not all used. Value and stamp would then be loaded apart, and the
-     value could be older than the stamp. */
+  /* Returns the value of a packet that holds it three times. This uses all words, because ptxas
+     splits a load whose words are not all used. A value that is loaded separately could be older
+     than the stamp. */
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice: a
-     sender of step t + 2 has received every other owner's sum of step t + 1, which that owner sent
-     after reading step t. */
+  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice.
+     Before an owner sends its sum of step t + 2, it has received every other owner's sum of step t
+     + 1. The other owners sent those after they had read step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;
@@ -218,8 +217,8 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 4) z[e] = in[e];
     add_lanes(z);
   }
-  /* Returns a row's label, or -1 if the step has no such row. mean_of() returns the row's weight in
-     the loss. */
+  /* Returns a row's label, or -1 if the step has no such row. mean_of() returns the factor of the
+     row's gradient: 1 / rows of the step, or 0. */
   __device__ int label_of(int step, int row) const {
     const uint32_t first = (uint32_t)step * job.batch;
     return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]
@@ -228,8 +227,7 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* Computes the loss and the gradient of the block's own row `slot` from the parts of the logits.
-   */
+  /* Computes the loss and the gradient of the block's own row `slot` from the logits' parts. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);
@@ -292,7 +290,7 @@ template <class S> struct Head : Ground<S> {
   }
 };
 
-/* A block that owns rows and gets their logits by mail. */
+/* A block that owns rows and receives their logits by mail. */
 template <class S> struct RowBlock : Head<S> {
   using G = Ground<S>;
   using G::job, G::warp, G::g, G::t;

@@ -1,5 +1,5 @@
-/* The kernel of level epoch, which tiles.cu explains. Four files compile its variants, because this
-   takes long: tiles_first.cu, tiles_second.cu, tiles_mail.cu, tiles_80.cu. */
+/* The kernel of level epoch, which tiles.cu explains. Its variants take long to compile, so they
+   are in four files: tiles_first.cu, tiles_second.cu, tiles_mail.cu and tiles_80.cu. */
 #pragma once
 
 #include "epoch/tiles_launch.h"
@@ -40,7 +40,7 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
   if constexpr (!S::FROM_80) start_barriers(s);
-  /* The chain takes the first warps of the block, because the hardware prefers those. */
+  /* The chain is the hardware's first eight warps, which the scheduler prefers. */
   const int warp = (__shfl_sync(FULL_WARP, threadIdx.x / 32, 0) + CHAIN) % WARPS,
             lane = threadIdx.x % 32;
   int layer = 1;
@@ -60,9 +60,9 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
     run_block<S, false, false>(block);
 }
 
-/* Trains on all steps of the job. Grid: the tiles of hidden layer 1, then of layer 2, and so on.
-   With clusters, each layer has whole clusters. By mail it does not, and blocks that own rows
-   follow the tiles. */
+/* Trains on all steps of the job. Grid: one block per tile of hidden layer 1, then of layer 2, and
+   so on. With clusters, layers have whole clusters. With mail, blocks that own rows follow the
+   tiles. */
 template <int ROWS, bool SECOND, Way WAY>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 800

@@ -1,4 +1,4 @@
-/* The variants of level epoch's kernel, and other parts that its launcher's files share. */
+/* What the files of level epoch's launcher share: the kernel's variants, and prepare(). */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -18,13 +18,12 @@ struct Variant {
 };
 
 /* The variants by file: clusters without second moments, clusters with second moments, mail on
-   compute capability 9.0, mail from 8.0 on. An array's last variants may have 0 rows, which suit
-   no batch. */
+   compute capability 9.0, mail from 8.0 on. Unused entries at an array's end have 0 rows. */
 constexpr int VARIANTS = 4;
 extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
     variants_80[VARIANTS];
 
-/* Queues kernels that fill the job's arrays, for `rows` rows per step. tiles_prepare.cu */
+/* Queues the kernels that fill the job's arrays, with `rows` rows per step. tiles_prepare.cu */
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream);
 
 } // namespace tiles

@@ -1,5 +1,5 @@
-/* The layout of level epoch: the numbers of warps, the job, a block's shared memory, and the
-   barriers of its warps. tiles.cu explains the whole. */
+/* The layout of level epoch: how many warps do what, the job, a block's shared memory, and the
+   barriers between its warps. Read tiles.cu first: it explains the kernel. */
 #pragma once
 
 #include "epoch/tiles_weight.cuh"
@@ -11,98 +11,99 @@ namespace tiles {
 constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
 constexpr int RANKS = 16;                       /* blocks of a cluster */
 
-/* The warps of a block; a thread has 128 registers. In layer 1 seven warps hold W1, 112 inputs
-   each. The eighth, the helper, holds the tile's columns of the last layer and the biases. The
-   other eight warps are the chain. */
+/* The warps of a block; a thread has 128 registers. In layer 1, warps 0 to 6 hold W1, 112 inputs
+   each. Warp 7, the helper, holds the tile's columns of the last layer and the biases. The others
+   are the chain. */
 constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
               WARPS = CHAIN + CHAINS, THREADS = 32 * WARPS;
-constexpr int CHUNKS = 7; /* chunks of 16 inputs of one warp */
+constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
-constexpr int CLASSES = 16; /* the most classes: each lane of a quad has two pairs */
+constexpr int CLASSES = 16; /* the most classes: each of 4 lanes has two pairs of classes */
 constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* its phase is 1, so zeroed memory is not mail */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
-   gradients below 1. A byte as a half is the byte times 2^-24. */
+   gradients below 1. A byte read as fp16 bits is the byte times 2^-24. */
 constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
 
-/* The named barriers of a block. A barrier counts the threads that arrive or wait, so every warp
-   named here takes part in every step. */
+/* The named barriers of a block. A barrier opens when a fixed number of threads have arrived or
+   wait, so every warp named here takes part in every step. */
 enum Barrier {
-  DZ_READY = 1, /* chain to helper: the step's dZ is in shared memory */
-  GO,           /* chain to other warps: dZ is there, and their work delays the chain no more */
-  LAST_READY,   /* helper to chain: the last layer's weights are ready for the next step */
-  BIASES_READY, /* helper to chain: biases are ready, and the logits' gradient has been read */
-  Z_READY,      /* other warps to chain: their parts of Z are in shared memory */
-  Z_TAKEN,      /* chain to other warps: parts of Z may be overwritten */
+  DZ_READY = 1, /* chain tells helper: the step's dZ is in shared memory */
+  GO,           /* chain tells other warps: dZ is ready, and they no longer delay the chain */
+  LAST_READY,   /* helper tells chain: the last layer's weights are ready for the next step */
+  BIASES_READY, /* helper tells chain: biases are ready, and the logits' gradient is read */
+  Z_READY,      /* other warps tell chain: their parts of Z are in shared memory */
+  Z_TAKEN,      /* chain tells other warps: they may overwrite the parts of Z */
   MATRIX_ONLY,
-  TERMS_READY /* all warps: the slices' terms are ready for the next step */
+  TERMS_READY /* all warps meet: the slices' terms are ready for the next step */
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
-/* A launch, as its blocks see it. Fields `..._at` are offsets in bytes in shared memory. */
+/* The kernel's argument. Fields named `..._at` are byte offsets in shared memory. */
 struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* layers of weights; size[0] is the inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
-      clusters;          /* arrays count hidden layers from 1; clusters: of the last hidden layer */
+      clusters;          /* arrays: by hidden layer, from 1; clusters: those of the last one */
   int steps, first_step; /* first_step: number of the launch's first step in its window */
   uint32_t rows, stamp;
   Rule rule;
   float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
-  float own, other;      /* targets of the label and of each other class */
-  float mean, last_mean; /* 1 / rows of a step, 1 / rows of the last step */
+  float own, other;      /* target of the label; target of each other class */
+  float mean, last_mean; /* 1 / rows of a full step; 1 / rows of the last step */
   FlatArrays flat;
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail (tiles_slices.cuh, tiles_head.cuh) */
-  int first_row_block;   /* if the head is by mail, blocks from this one on own rows */
+  int first_row_block;   /* if the head uses mail, blocks from this number on own rows */
   int mail_size[LAYERS]; /* packets in one buffer of H or dZ */
   float4 *slices;        /* hidden weights that are not in shared memory (tiles_slices.cuh) */
   int slice;             /* size of one slice */
   float4 *extra;         /* moments and averages of W1; NULL if shared memory has them */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
       parts_at[LAYERS], k_at, extra_at;
-  /* The arrays from here on are made before the launch, by tiles_prepare.cu. */
+  /* tiles_prepare.cu fills the arrays from here on before the launch. */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, next step's row / 8, this step's row / 16, lane) */
   const uint8_t *labels; /* (position in the launch) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit for each unit; NULL keeps all */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): one bit per unit; NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
   RowResults results;    /* by position in the launch */
 };
 
-/* How the blocks of the head communicate. BY_CLUSTERS and BY_MAIL need compute capability 9.0.
-   BY_MAIL_FROM_80 also uses mail, and runs from 8.0 on. */
+/* How blocks exchange logits and their gradient. BY_CLUSTERS and BY_MAIL need compute capability
+   9.0. BY_MAIL_FROM_80 also uses mail, and runs from 8.0 on. */
 enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80 };
 
-/* The part of a block's shared memory that has a constant size. Arrays that depend on the network
+/* The part of a block's shared memory whose size is constant. Arrays that depend on the network
    follow it. ROWS is the rows of a step. SECOND is true if the optimizer keeps a second moment.
-   AHEAD is true if Z1 is computed before W1 is known. FROM_80 is true if the kernel may use neither
-   the copy engine nor much shared memory; then pixels have one buffer, and hidden weights are in
-   the L2 cache. */
+   AHEAD is true if Z1 is computed before W1 is known. FROM_80 is true if the kernel has no copy
+   engine and little shared memory. Then pixels have one buffer; hidden weights are in the L2
+   cache. */
 template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
-  /* A step's rows are K_STEPS steps of 16 or N_TILES tiles of 8. A warp of the chain has OWN
+  /* A step's rows are K_STEPS groups of 16 or N_TILES tiles of 8. A warp of the chain has OWN
      tiles. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
-  static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, of H and of the head */
-  /* row length of dz and h in halves, of parts of Z in floats */
+  static constexpr int TURNS = AHEAD ? 2 : 1; /* how many buffers dZ, H and the head each have */
+  /* row length: in halves for dz and h, in floats for parts of Z */
   static constexpr int PITCH = ROWS + 8;
-  static constexpr bool OVERLAY = ROWS == 128; /* parts of Z lie over pixels that have been read */
+  static constexpr bool OVERLAY = ROWS == 128; /* parts of Z overwrite pixels that have been read */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
   typedef uint16_t Own[2 * UNITS][PITCH]; /* high terms of each unit's rows, then low terms */
   alignas(16) Own dz[TURNS], h[TURNS];
-  alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high and low
-                                             terms of classes 2 t, 2 t + 1, then of 8 + t, 12 + t */
+  alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high, low terms
+                                             of classes 2 t and 2 t + 1, then high, low terms of 8 +
+                                             t and 12 + t */
   alignas(16) float bias[2][UNITS], last_bias[CLASSES];
-  alignas(16) uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* of the rows that the block owns:
-                                                                  (row, block, classes of t) */
+  alignas(16) uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* of the block's own rows: (row,
+                                                                  block, classes of t) */
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 
-/* Returns x in a way that hides its value from the compiler. Values derived from x are then
-   computed anew and take no register from step to step. Code that seldom runs uses this. */
+/* Returns x, but hides from the compiler that it is x. The compiler then recomputes what depends on
+   x instead of keeping it in registers from step to step. Code that seldom runs uses this. */
 __device__ inline int anew(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -112,10 +113,10 @@ __device__ inline int anew(int x) {
 template <class S> struct Ground {
   const Job &job;
   S &s;
-  int layer, tile, warp, lane, g, t; /* layer: the tile's, from 1 */
+  int layer, tile, warp, lane, g, t; /* layer: the tile's hidden layer, from 1 */
 
-  /* Returns a copy that makes the compiler compute addresses anew. Addresses kept over a step would
-     be spilled, and a spilled address is read back from the L2 cache. */
+  /* Returns a copy whose addresses the compiler must recompute. If it kept them for a whole step,
+     it would spill them, and a spilled address comes back from the L2 cache. */
   __device__ __forceinline__ Ground again() const {
     const int l = anew(lane);
     return {job, s, anew(layer), anew(tile), anew(warp), l, l / 4, l % 4};
@@ -123,17 +124,18 @@ template <class S> struct Ground {
   template <class T> __device__ T *at(int bytes) const {
     return reinterpret_cast<T *>(reinterpret_cast<unsigned char *>(&s) + bytes);
   }
-  /* Returns the offset in the flat arrays of a weight of layer l, or -1 if it does not exist. */
+  /* Returns the offset in the flat arrays of the weight of layer l from unit `from` to unit `to`,
+     or -1 if there is no such weight. */
   __device__ long long weight_at(int l, int to, int from) const {
     return to < job.size[l] && from < job.size[l - 1]
                ? (long long)(job.weight[l] + (size_t)to * job.size[l - 1] + from)
                : -1;
   }
-  /* Returns class number e (0 to 3) of lane t, which has two pairs of classes. */
+  /* Returns the number of lane t's class e (0 to 3). A lane has two pairs of classes. */
   __device__ int class_of(int e) const {
     return e < 2 ? 2 * t + e : 4 * e + t;
   }
-  /* Returns the end of this step's segment. The first step of a segment is direct. */
+  /* Returns the end of this step's segment. Only the first step of a segment is direct. */
   __device__ int end_of_segment(int step) const {
     const int at = job.first_step + step;
     return S::AHEAD ? min(job.steps, step + (int)EPOCH_DIRECT - at % (int)EPOCH_DIRECT) : job.steps;
@@ -146,8 +148,8 @@ template <class S> struct Ground {
     return S::OVERLAY && layer == 1 ? reinterpret_cast<float *>(pixels(step + S::BUFFERS - 1))
                                     : at<float>(job.parts_at[layer]);
   }
-  /* Returns the place of the logits' gradient. It arrives as (row, classes of t). It is kept as (8
-     rows, term, row), with a high and a low term of each pair of classes. */
+  /* Returns the buffer of the logits' gradient. It arrives as (row, classes of t). It is kept as (8
+     rows, term, row), with a high and a low term for each pair of classes. */
   __device__ uint4 *head(int step) const {
     return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
   }
@@ -160,31 +162,31 @@ template <class S> struct Ground {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers. `low` becomes their low terms. */
+/* Returns the high terms of two numbers, and sets `low` to their low terms. */
 __device__ inline uint32_t split(float a, float b, uint32_t &low) {
   const uint32_t high = pack_fp16(a, b);
   const float2 h = unpack_fp16(high);
   low = pack_fp16(a - h.x, b - h.y);
   return high;
 }
-/* Returns two of four bytes as halves. */
+/* Returns two of four bytes as halves. `which` is one of the constants below. */
 __device__ inline uint32_t halves(uint32_t bytes, int which) {
   return __byte_perm(bytes, 0, which);
 }
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 constexpr uint32_t ONES = 0x3c003c00;
 
-/* Returns the lane's ldmatrix address for the tile's own terms as the left operand. Its rows 0 to 7
-   are the high terms of the units; rows 8 to 15 are their low terms. */
+/* Returns the lane's ldmatrix address, to load the tile's own terms as the left operand. Rows 0 to
+   7 of the operand are the units' high terms; rows 8 to 15 are their low terms. */
 template <class Own> __device__ inline uint32_t own_at(const Own &own) {
   const int lane = threadIdx.x % 32;
   return shared_address(&own[lane % 16][lane / 16 * 8]);
 }
 
-/* Adds the four products of two numbers with two terms each. d[e] comes from the left operand's
-   high terms, d[e + 2] from its low terms; `high` and `low` are sums with the right operand's high
-   and low terms. high times low and low times high are added to each other first. So the sum is the
-   same if the operands change sides, and both copies of a hidden weight stay equal. */
+/* Adds the four products of two numbers with two terms each. `high` has the products with the right
+   operand's high terms, `low` with its low terms. In both, element e is from the left operand's
+   high terms, element e + 2 from its low terms. The products high times low and low times high are
+   added first. So swapped operands give the same sum, and a hidden weight's copies stay equal. */
 __device__ inline float add_terms(const float (&high)[4], const float (&low)[4], int e) {
   return (high[e] + (high[e + 2] + low[e])) + low[e + 2];
 }

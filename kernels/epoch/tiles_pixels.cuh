@@ -1,11 +1,11 @@
-/* The tile's weights from pixels, in hidden layer 1: 8 units times 784 inputs. They stay in
+/* The tile's weights from pixels, in hidden layer 1: 8 units times 784 inputs. The weights stay in
    registers from the first step of a launch to the last. A warp has 7 chunks of 16 inputs.
 
-   Pixels stay bytes: a byte under a zero byte is an exact, subnormal half. A lane has inputs 4 t to
-   4 t + 3 of a chunk for unit g. This is the layout of the left operand forward. There the units'
-   high terms are 8 rows and their low terms 8 more rows, so that one instruction makes both
-   products. It is also the layout of the gradient's accumulators, so a weight never leaves its
-   register. */
+   Pixels stay bytes: with a zero as its upper byte, a byte is an exact, subnormal half. A lane has
+   inputs 4 t to 4 t + 3 of a chunk for unit g. The forward product needs this layout for its left
+   operand. In that operand 8 rows are the units' high terms and 8 rows their low terms, so one
+   instruction computes both products. The gradient's accumulators have the same layout, so a weight
+   never leaves its register. */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -16,7 +16,7 @@ template <class S> struct Pixels : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
-  static constexpr int N = CHUNKS, PIECE = 3; /* chunks that are updated at once */
+  static constexpr int N = CHUNKS, PIECE = 3; /* how many chunks are updated at once */
   float w[N][4], m[N][4];
 
   __device__ explicit Pixels(const G &ground) : G(ground) {
@@ -28,7 +28,8 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int input_of(int i, int e) const {
     return chunk_of(i) * 16 + 4 * t + e;
   }
-  /* Returns the second moments (average is 0) or averages (1) of the lane's weights of chunk i. */
+  /* Returns second moments (`average` is 0) or averages (it is 1) of the lane's weights of chunk
+     i. */
   __device__ float4 *extra(int average, int i) const {
     const int chunk = anew(warp) + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
@@ -39,7 +40,7 @@ template <class S> struct Pixels : Ground<S> {
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
   }
 
-  /* Begins to copy the pixels of a step's chunks. No other warp reads these chunks. */
+  /* Starts to copy a step's pixels of this warp's chunks. No other warp reads these chunks. */
   __device__ __forceinline__ void fetch(int step) const {
     __syncwarp(); /* all lanes have read the previous pixels */
     const uint8_t *from = job.pixels + (size_t)step * S::PIXEL_BYTES;
@@ -74,8 +75,8 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
 
-  /* Makes parts of a step's Z from the weights or, if KNOWN, from the known part of the next
-     weights. The network reads pixel p as p f - o: the sum of a unit's weights, times -o, is
+  /* Computes the warp's part of a step's Z from the weights or, if KNOWN, from the known part of
+     the next weights. The network reads pixel p as p f - o: -o times the sum of a unit's weights is
      added. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
@@ -99,7 +100,7 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have used those pixels */
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have read those pixels */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};
@@ -116,7 +117,7 @@ template <class S> struct Pixels : Ground<S> {
     if constexpr (S::OVERLAY) shared_is_written();
   }
 
-  /* Makes the gradient dZ' X over the rows and updates the weights. */
+  /* Computes the gradient dZ^T X over the rows and updates the weights. */
   __device__ __forceinline__ void update_all(int step) {
     const uint32_t own = own_at(s.dz[step % S::TURNS]);
     const float off = job.pixel_offset != 0.0f ? offset_of(own) : 0.0f;
@@ -170,7 +171,7 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) *extra(0, FIRST + i) = v;
     }
   }
-  /* Returns what the pixels' offset takes from each gradient: the offset times the sum of dZ. */
+  /* Returns the pixels' offset times the sum of dZ. Each gradient is smaller by this number. */
   __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {
@@ -182,7 +183,7 @@ template <class S> struct Pixels : Ground<S> {
   }
 };
 
-/* Lets one thread begin to copy a step's pixels, if the step is in the segment. */
+/* Lets one thread start to copy a step's pixels, if the step is before `end`. */
 template <class S> __device__ inline void fetch_pixels(const Ground<S> &of, int step, int end) {
   if constexpr (!S::FROM_80) {
     if (of.warp != 0 || of.lane != 0 || step >= end) return;

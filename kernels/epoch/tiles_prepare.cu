@@ -7,8 +7,8 @@ namespace tiles {
 
 constexpr int PREPARE_THREADS = 512;
 
-/* Gathers each step's pixels as (chunk of 16 inputs, row, 16 bytes), its labels and its numbers.
-   Rows beyond the step's last row and inputs beyond the network's last input are 0. */
+/* Gathers each step's labels, numbers and pixels; the pixels as (chunk of 16 inputs, row, 16
+   bytes). Rows beyond the step's last row and inputs beyond the network's last input become 0. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
                   uint8_t *labels, float4 *numbers) {
@@ -36,10 +36,10 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
   numbers[step] = {now.step, now.second_root, 1.0f - keeps, 0.0f};
 }
 
-/* Computes K, the products of row r of the next step with row s of this step. The layout is the
-   chain's: (r / 8, s / 16, lane), with two terms of each product. A warp computes 16 rows r times
-   32 rows s. Products of bytes are exact integers; `value` converts them to the network's pixels.
- */
+/* k_kernel computes K, the dot product of each row r of the next step with each row s of this step.
+   The layout suits the chain: (r / 8, s / 16, lane), with two terms of each product. A warp
+   computes 16 rows r times 32 rows s. Products of bytes are exact integers; `value` converts them
+   to products of the network's inputs. */
 template <class Value>
 __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
   uint4 p;

@@ -1,20 +1,20 @@
-/* The weights between a tile and a neighbouring hidden layer. A slice IN has the weights from all
-   of the layer before. A slice OUT (IN is false) has the weights to all of the layer behind. So a
-   hidden weight lives twice: in the slice IN of the tile that reads it forward and in the slice OUT
-   of the tile that reads it backward. Both tiles add up the same gradient in the same order, so
-   both copies stay equal, bit by bit.
+/* The weights between a tile and a neighbouring hidden layer. A slice IN has the tile's weights
+   from all units of the previous layer. A slice OUT (IN is false) has its weights to all units of
+   the next layer. So a hidden weight has two copies: one in the slice IN of the tile that reads it
+   forward, one in the slice OUT of the tile that reads it backward. Both tiles add up the same
+   gradient in the same order, so both copies keep the same bits.
 
-   Mail. H of a layer goes to the layer behind, dZ to the layer before. A packet of 16 bytes is a
-   lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two of
-   the next tile. If there is no next tile, zeros take its place. A packet has no room for a stamp.
-   Instead, one bit that the numbers can spare is the phase of the step, which changes every second
-   step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with units
-   side by side for the next product, and with rows side by side for gradients, which delay no step.
-   H is sent once; its reader transposes it. Steps use two buffers alternately.
+   Mail. A layer sends H to the next layer and dZ to the previous layer. A packet of 16 bytes is a
+   lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two
+   numbers of the next tile, or zeros if there is no next tile. A packet has no room for a stamp.
+   Instead one bit that the numbers can spare holds the phase of the step, which changes every
+   second step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with
+   units side by side for the next product, and with rows side by side for gradients, which delay no
+   step. H is sent once; its reader transposes it. Steps use two buffers alternately.
 
-   A k-step is 16 units of the other layer. A slice has its terms in shared memory. Its float32
-   weights and moments are there, too, or in the L2 cache, as kept() says. Their layout is (array,
-   k-step, lane) with four weights in each float4. */
+   A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
+   whether its float32 weights and moments are in shared memory or in the L2 cache. Their layout is
+   (array, k-step, lane) with four weights in each float4. */
 #pragma once
 
 #include "epoch/mail.cuh"
@@ -39,16 +39,16 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
 }
 
-/* Returns a step's phase as the bit in a packet: H's sign if IN, else a low term's last bit. */
+/* Returns a step's phase as a bit of a packet: the sign of H if IN, else a low term's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
-/* Returns a word that has the phase's bit if the packet's phase is wrong. Ignore its other bits. */
+/* Returns a word whose phase bit is 1 if the packet's phase is wrong. Ignore its other bits. */
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
-/* Waits for `count` packets that lie STRIDE apart, and removes their phases. Each round polls only
-   the packets that are still missing. */
+/* Waits for `count` packets, STRIDE packets apart, and clears their phase bits. Each round polls
+   only the packets that are still missing. */
 template <bool IN, int STRIDE, int MOST>
 __device__ __forceinline__ void receive_packets(const uint4 *from, int count, uint32_t stamp,
                                                 uint4 (&in)[MOST]) {
@@ -74,14 +74,15 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
   }
 }
 
-/* FIRST is true for a tile of the first hidden layer, where pixels fill the shared memory. */
+/* A tile's weights from (IN) or to a neighbouring hidden layer. FIRST is true in the first hidden
+   layer, where pixels fill the shared memory. */
 template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
   static constexpr int N_TILES = S::N_TILES;
-  /* How many warps update a slice. In layer 1 these are the warps with weights. In later layers the
-     chain helps, because it is idle until the next H comes. */
+  /* How many warps update a slice. In layer 1 only the warps with weights update. In later layers
+     the chain helps, because it is idle until the next H arrives. */
   static constexpr int UPDATERS = FIRST ? WEIGHT_WARPS : WARPS;
 
   __device__ explicit Slice(const G &ground) : G(ground) {
@@ -96,23 +97,23 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Returns the lane's weights (array 0), moments (1, 2) or averages (last array) of k-step k. */
+  /* Returns the lane's weights (array 0), moments (1, 2) or averages (last) of k-step k. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);
     return all[(array * k_steps() + k) * 32 + lane];
   }
-  /* Returns the mail of the other layer. The mail of gradients has rows side by side. */
+  /* Returns the other layer's mail. If `of_gradient`, its packets have rows side by side. */
   __device__ const uint4 *mail(uint32_t stamp, bool of_gradient) const {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
-  /* Returns where a lane keeps what it received of k-step k, rows from 8 n on: (word, lane). */
+  /* Returns where the received packets of k-step k and rows 8 n to 8 n + 7 are: (word, lane). */
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }
-  /* Returns the packet with rows side by side instead of units. Each of its words is 8 rows of 8
-     halves, which are transposed. */
+  /* Returns a received packet with rows side by side instead of units. Each of the packet's words
+     is an 8 x 8 matrix of halves over the warp; ldmatrix transposes it. */
   __device__ uint4 across(int k, int n) const {
     uint32_t words[4];
     ldmatrix_x4_trans(words, shared_address(received(k, n)) + lane * 16);
@@ -147,7 +148,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
       keep(x, k);
     }
   }
-  /* Stores the weights. Only the slice IN is stored, because the slice OUT has the same bits. */
+  /* Stores the weights. A slice OUT stores nothing: other tiles' slices IN have the same bits. */
   __device__ void store() const {
     for (int k = warp; IN && k < k_steps(); k += WEIGHT_WARPS) {
       Weight x[4];
@@ -156,7 +157,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Makes the gradient, own numbers times received numbers, and updates the warp's k-steps. */
+  /* Computes the gradient, own numbers times received numbers, and updates the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }
@@ -165,7 +166,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     const uint32_t stamp = job.stamp + step;
     for (int k = warp; k < k_steps(); k += UPDATERS) {
       const uint4 *from = mail(stamp, true) + k * N_TILES * 32;
-      float sum[4][4] = {}; /* first tile: high, low; second tile: high, low */
+      float sum[4][4] = {}; /* first tile's high, low; second tile's high, low */
       unrolled_by (first, N_TILES, ONCE) {
         uint4 in[ONCE];
         if constexpr (IN)
@@ -194,8 +195,9 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Multiplies received numbers of rows 8 n to 8 n + 7 by the slice. The sum is over k-steps group,
-     group + GROUPS, .... c gets rows 2 t and 2 t + 1 from high terms, then from low terms. */
+  /* Multiplies received numbers of rows 8 n to 8 n + 7 by the slice, over k-steps group, group +
+     GROUPS, and so on. c becomes the sums for rows 2 t and 2 t + 1: first with the weights' high
+     terms, then with their low terms. */
   template <int GROUPS>
   __device__ __forceinline__ void multiply(uint32_t stamp, int n, int group, float (&c)[4]) const {
     Slice(this->again()).template multiply_k_steps<GROUPS>(stamp, n, group, c);
@@ -227,7 +229,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     unrolled (e, 4) c[e] += low[e];
   }
 
-  /* Makes the warp's part of Z from the odd k-steps. The chain takes the even ones. */
+  /* Computes the warp's part of Z from the odd k-steps. The chain does the even k-steps. */
   __device__ __forceinline__ void multiply_part(int step) const {
     unrolled (i, S::OWN) {
       const int n = warp + CHAINS * i;

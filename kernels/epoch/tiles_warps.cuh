@@ -1,6 +1,6 @@
-/* The work of a block's warps: MatrixWarp has weights, Chain has rows. FIRST is true if the tile is
-   in the first hidden layer and has pixels. LAST is true if the tile is in the last hidden layer
-   and takes part in the head. */
+/* The work of a block's warps: a MatrixWarp owns weights, a Chain warp owns rows. FIRST is true if
+   the tile is in the first hidden layer and has pixels. LAST is true if the tile is in the last
+   hidden layer and takes part in the head. */
 #pragma once
 
 #include "activation.h"
@@ -10,8 +10,8 @@
 
 namespace tiles {
 
-/* The role of a warp with weights. An OWNER has weights of pixels. The helper has role HELPS. In a
-   tile without pixels all warps run the same code, ANY. */
+/* The role of a warp with weights. An OWNER has weights from pixels. The helper has role HELPS. In
+   a tile without pixels all eight warps have role ANY, so they share their code. */
 enum Role { OWNER, HELPS, ANY };
 
 template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
@@ -125,8 +125,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Multiplies the pixels of the segment's first step by the weights. Multiplies the pixels of the
-     second step by the known part of the next weights. */
+  /* Multiplies the pixels of the segment's first step by the weights, and those of its second step
+     by the known part of the next weights. */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
     if (helps) {
@@ -148,8 +148,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
   }
 };
 
-/* The chain is what a step waits for: from Z to dZ and the next Z. A warp has 8 or 16 rows of the
-   batch and all units of the tile, so the chain needs no barrier of the block. */
+/* The chain computes what a step waits for: Z, H, dZ and the next Z. A warp has 8 or 16 rows of the
+   batch and all units of the tile, so the chain needs no barrier of the whole block. */
 template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
@@ -159,9 +159,9 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   Slice<S, false, FIRST> out;
   Head<S> head;
   float z[OWN][2], next[OWN][2], h[OWN][2]; /* values of unit g, rows 2 t and 2 t + 1 */
-  float kept[OWN][2], scale;                /* kept: factor of each value by dropout; scale: factor
-                                               of kept values */
-  int products = 0;                         /* how many times the warp has waited for K */
+  float kept[OWN][2], scale;                /* kept: dropout's factor for each value; scale: the
+                                               factor of values that are kept */
+  int products = 0;                         /* how often the warp has waited for K */
 
   __device__ explicit Chain(const G &ground) : G(ground), in(ground), out(ground), head(ground) {
   }
@@ -178,8 +178,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
-  /* Sends two rows of a unit, or two units of a row, to the lane of the neighbouring layer that
-     needs them. */
+  /* Sends two numbers, of two rows or of two units, to the other layer's lanes that need them. */
   template <bool OF_H>
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {
@@ -199,8 +198,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* Lets one thread fetch K, the products of this step's pixels with the next step's. The chain has
-     read the previous K. */
+  /* Lets one thread fetch K, the products of this step's pixels and the next step's pixels. The
+     chain has already read the previous K. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if constexpr (KNOWN) {
@@ -244,7 +243,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         const bool begins = step == first;
         forward(step);
         if (GO_IS_LATE && !begins)
-          arrive<GO>(GO_THREADS); /* for the previous step; earlier would disturb the chain */
+          arrive<GO>(GO_THREADS); /* for the previous step; earlier it would slow the chain */
         backward(step, end);
       }
       if (GO_IS_LATE) arrive<GO>(GO_THREADS);
@@ -272,7 +271,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* Makes H and sends it to the next layer, or multiplies it into the logits. */
+  /* Computes H and sends it to the next layer, or in the last hidden layer computes logits from
+     H. */
   __device__ __forceinline__ void forward(int step) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];
@@ -294,12 +294,12 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (!LAST) return;
     wait<LAST_READY>(HELPER_THREADS);
     if (!S::MAIL && S::TURNS == 1)
-      wait<BIASES_READY>(HELPER_THREADS); /* otherwise an answer could come too early */
+      wait<BIASES_READY>(HELPER_THREADS); /* without this, the gradient could arrive too early */
     unrolled (i, OWN)
       if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
   }
 
-  /* Makes dZ and sends it to the previous layer. With AHEAD it also makes the next step's Z. */
+  /* Computes dZ and sends it to the previous layer. With AHEAD, also computes the next step's Z. */
   __device__ __forceinline__ void backward(int step, int end) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.dz[step % S::TURNS];
@@ -348,7 +348,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     arrive<DZ_READY>(HELPER_THREADS);
     if (FIRST && !GO_IS_LATE) arrive<GO>(GO_THREADS);
     if (sends)
-      unrolled (i, OWN) { /* once more, for gradients */
+      unrolled (i, OWN) { /* dZ once more, with rows side by side, for gradients */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms<false>(mail_of(job.dz, stamp, true), n_tile(i),
@@ -364,7 +364,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       if (step + 1 < end) correct(step);
   }
 
-  /* Makes Z of the next step: its known part minus K dZ. */
+  /* Computes the next step's Z: its known part minus a multiple of K dZ. */
   __device__ __forceinline__ void correct(int step) {
     uint32_t own[S::K_STEPS][4];
     unrolled (r, S::K_STEPS) ldmatrix_x4(own[r], own_at(s.dz[step % S::TURNS]) + r * 32);

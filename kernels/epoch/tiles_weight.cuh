@@ -1,7 +1,7 @@
 /* The update of a weight that stays on its multiprocessor. It follows the rules of
-   base/optimizer.h, with factors that are computed once. Weights and averages are kept multiplied
-   by a power of two. Gradients and moments are not: a moment that falls towards 0 has the same bits
-   whether it stays on the chip or is stored and loaded between two launches. */
+   base/optimizer.h, with factors that the host computes once. Weights and averages are kept
+   multiplied by a power of two. Gradients and moments are not scaled. So a moment near 0 keeps its
+   bits when it is stored between two launches. */
 #pragma once
 
 #include "batch.cuh"
@@ -9,17 +9,17 @@
 
 namespace tiles {
 
-/* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and
-   nesterov, an update subtracts m times the new momentum and g times the gradient from the weight.
-   The part known before the gradient is known_m times the old momentum plus known_w times the
-   weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the weight to
-   the gradient. */
+/* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and nesterov, an
+   update subtracts m times the new momentum and g times the gradient from the weight. Before the
+   gradient is known, the known part of what it subtracts is known_m times the old momentum plus
+   known_w times the weight. adamw subtracts `decay` times the weight. The other rules add `decay`
+   times the weight to the gradient. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every update. With sgd and nesterov, of_gradient times
-   the gradient is subtracted from a weight; of_gradient does not include the power of two. */
+/* The numbers that are the same in every update. With sgd and nesterov, an update subtracts
+   of_gradient times the gradient from an unscaled weight. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;
@@ -27,8 +27,8 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change with the step: OptimizerStep's step and second_root, and `moves`, the
-   fraction of its distance to the weight that an average moves. */
+/* Factors that change with the step: OptimizerStep's step and second_root, and `moves`. An average
+   moves by the fraction `moves` of its distance to the weight. */
 struct StepNumbers {
   float step, second_root, moves;
 };
@@ -71,7 +71,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`, or zeros if `at` is negative, which means "no weight". */
+/* Returns the weight at offset `at`, or zeros if `at` is negative, which means that none exists. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
