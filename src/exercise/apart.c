@@ -25,11 +25,11 @@ void apart_release(void *memory, size_t bytes) {
 }
 
 enum {
-  MOST_SAID = 4096, /* bytes that a process may print */
-  PATIENCE = 10     /* on a busy machine, elapsed time may be this many times CPU time */
+  MOST_SAID = 4096, /* maximum bytes that a process may print */
+  PATIENCE = 10     /* limit of elapsed time as a multiple of the CPU limit, for busy machines */
 };
 
-/* Runs in the new process. *done stays false if the function calls exit(), with any status. */
+/* Runs work() in the new process. *done stays false if work() calls exit(), with any status. */
 static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
   const unsigned seconds = (unsigned)ceil(limit);
@@ -40,7 +40,7 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
   dup2(fileno(said), STDERR_FILENO);
   alarm(PATIENCE * seconds);
   signal(SIGXFSZ, SIG_IGN);
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with its parent, in case a grader is interrupted */
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* the process ends if its parent, such as a grader, ends */
   work(context);
   fflush(NULL);
   *done = true;
@@ -55,8 +55,8 @@ static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
                                SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction),
                                SCMP_SYS(getrandom),   SCMP_SYS(rt_sigprocmask),
                                SCMP_SYS(exit),        SCMP_SYS(exit_group)};
-/* Calls that stay forbidden with a GPU. The driver starts threads, opens devices and maps memory,
-   but it starts no program. */
+/* The calls that are forbidden even with a GPU. The driver may start threads, open devices and map
+   memory, but need not start programs. */
 static const int leaves[] = {
     SCMP_SYS(execve),           SCMP_SYS(execveat),          SCMP_SYS(ptrace),
     SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(kill)};
@@ -82,7 +82,7 @@ bool apart_confine(bool may_ask, Error *error) {
   return good || error_set(error, "a function's process cannot be confined (seccomp)");
 }
 
-/* Prints the process's output with a bar before each line, to tell it from ours. */
+/* Prints the process's output. A bar before each line marks it as the student's output. */
 static void print_said(FILE *said) {
   bool starts = true;
   rewind(said);
@@ -106,13 +106,13 @@ static void describe(int status, bool done, double limit, char end[APART_TEXT]) 
 }
 
 bool apart_start(Apart *a, void (*work)(void *context), void *context, double limit, Error *error) {
-  fflush(NULL); /* so that the new process does not write our text once more */
+  fflush(NULL); /* otherwise the new process would write buffered text again */
   *a = (Apart){.done = apart_memory(sizeof *a->done), .limit = limit};
   a->said = a->done ? tmpfile() : NULL;
   a->process = a->said ? fork() : -1;
   if (a->process == 0) work_and_end(work, context, limit, a->said, a->done);
   if (a->process > 0) {
-    setpgid(a->process, a->process); /* whoever comes first */
+    setpgid(a->process, a->process); /* parent and child both call this; either may be first */
     return true;
   }
   error_set(error, "%s: %s",
@@ -127,7 +127,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
 void apart_end(Apart *a, char end[APART_TEXT]) {
   int status = 0;
   while (waitpid(a->process, &status, 0) < 0 && errno == EINTR) continue;
-  kill(-a->process, SIGKILL); /* ends the processes that it has started */
+  kill(-a->process, SIGKILL); /* ends the processes that work() started */
   print_said(a->said);
   describe(status, *a->done, a->limit, end);
   fclose(a->said);

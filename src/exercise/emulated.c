@@ -1,4 +1,4 @@
-/* Runs the exercise on the emulator, which counts what a GPU would be asked for. */
+/* Runs the exercise on the emulator, which counts the requests that a GPU would get. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void name_arrays(const ExercisePlaced *d) {
   emulator_name(d->d_state, "state", 1, 1, sizeof *d->d_state, true);
 }
 
-/* A call of the student's function, and its result. */
+/* The context of call_it: a call of the student's function, and its result. */
 typedef struct {
   const ExercisePlaced *placed;
   cudaError_t status;

@@ -1,6 +1,6 @@
 /* Checks, measures and scores the four functions of kernels/exercise.cu, on a GPU or on the
-   emulator. A problem is one of the tasks on one shape. Each function runs in a process of its own.
-   The expected results are computed afterwards, in this process. */
+   emulator. A problem is a task with a shape. Each function runs in its own process. This process
+   then computes the expected results. */
 #pragma once
 
 #include <stdio.h>
@@ -11,32 +11,32 @@
 
 /* ---- problems (problem.c) ---------------------------------------------------------- */
 
-/* The four tasks of the exercise, then those of the warm-up. */
+/* The four tasks of the exercise, then the five tasks of the warm-up. */
 typedef int ExerciseTask;
 enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS };
 enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY, ALL_TASKS };
 
-/* The arrays of all functions, with the names of the functions' parameters. Labels (uint16_t) are
-   by stored row. order (uint32_t) gives the row at each position. loss and correct (uint8_t) are by
-   position. */
+/* The arrays of all functions, named like the functions' parameters. labels (uint16_t) is indexed
+   by stored row; order (uint32_t) holds the stored row at each position; loss and correct (uint8_t)
+   go by position. */
 enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST };
 enum { ARRAY_SUM = ARRAY_LARGEST + 1, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW };
 enum { ARRAY_VB = ARRAY_VW + 1, ARRAY_DW, ARRAY_DB, ARRAYS };
 
 typedef struct {
-  int rows, columns; /* rows is 0 if the problem lacks the array */
+  int rows, columns; /* rows is 0 if the problem does not use the array */
   size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, else less */
-  void *given;       /* (rows, columns) before the call; NULL means poison */
-  void *got;         /* the contents after the call, shared with its process; NULL for a constant */
-  double *expected;  /* NULL if the contents are not judged */
-  double *allowed;   /* the error of float32; if negative, the value must still be poison */
+  void *given;       /* the contents before the call; NULL means poison */
+  void *got;         /* the contents after the call, in shared memory; NULL for a constant */
+  double *expected;  /* the right contents; NULL if the array is not judged */
+  double *allowed;   /* the allowed error; if negative, the value must still be poison */
 } ExerciseArray;
 
 typedef struct {
   int rows, in, out; /* for softmax and loss, out is the number of classes and in is 1 */
   bool relu;
-  int first, end; /* the step's rows are positions first .. min(first + rows, end) - 1 */
-  int logits;     /* kind of the logits, from 0 */
+  int first, end; /* the step's rows are at positions first .. min(first + rows, end) - 1 */
+  int logits;     /* selects the kind of logits */
 } ExerciseShape;
 
 typedef struct {
@@ -47,18 +47,18 @@ typedef struct {
   ExerciseTask task;
   ExerciseShape shape;
   ExerciseRule rule;
-  int filled;  /* rows of the step; further rows have gradient 0 and no result */
-  bool prints; /* show what the function prints */
+  int filled;  /* rows in the step; rows beyond them have gradient 0 and no result */
+  bool prints; /* show the function's output */
   ExerciseArray array[ARRAYS];
 } ExerciseProblem;
 
 enum { EXERCISE_SHAPES = 14 };
 
 /* Returns hidden shape `index`. The shapes have odd sizes, size 1, and more than a block's threads.
-   In some, the step lacks rows or has none. */
+   In some shapes the step has fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
-/* Random values. */
+/* Returns a problem with random values. */
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed);
 /* Computes the expected results by loops in float64. */
 void exercise_expect(ExerciseProblem *problem);
@@ -76,50 +76,47 @@ const char *exercise_array_name(int name); /* "x" for ARRAY_X */
 /* Returns true if the function may read the array but not write it. */
 bool exercise_is_constant(ExerciseTask task, int name);
 
-/* Fills bytes with poison: as floats, signaling NaNs. A NaN that is computed from one has other
+/* Fills bytes with poison. As floats, poison is signaling NaNs. NaNs computed from it have other
    bits. */
 void exercise_poison(uint8_t *block, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
-/* Returns the bytes that an operation must move if it reads each input once and writes each output
-   once. */
+/* Returns the bytes of reading each input of the task once and writing each output once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 
-/* A call, as recorded in the process of the function. */
+/* A call, as its process records it. */
 typedef struct {
   bool called;
   int launches;
   char complaint[384]; /* "" if nothing is wrong with the call itself */
   EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; the costliest places */
   EmulatorCounts counts;
-  double moved_bytes;           /* each byte counts once per kernel; NAN if not counted */
-  double seconds, seconds_ours; /* of the function and of our fused version; NAN if not timed */
+  double moved_bytes;           /* a byte counts once per kernel; NAN without counts */
+  double seconds, seconds_ours; /* of the function; of our fused version; or NAN */
 } ExerciseCall;
 
 typedef struct {
   const char *device;
-  bool on_gpu;     /* functions run and are timed one after the other; on the emulator they run at
-                      the same time */
+  bool on_gpu;     /* functions run in sequence; on the emulator they run in parallel */
   int rows[TASKS]; /* rows of the measured shape */
-  double limit;    /* seconds that a function's process may take */
+  double limit;    /* maximum seconds of a function's process */
 } ExerciseBackend;
 
-/* The findings about a function. */
+/* The results of a function. */
 typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
-  ExerciseShape measured; /* the shape for which bytes and times are measured */
-  int handed_out;         /* kernels that the version handed out launches; only fewer
-                             earn points */
+  ExerciseShape measured; /* the shape with which bytes and times are measured */
+  int handed_out;         /* kernels of the version handed out; points need fewer */
   bool right, fused;
-  bool compares;     /* true if our fused version was measured on the same shape */
-  char wrong[768];   /* why not right */
+  bool compares;     /* true if our fused version has results for this shape */
+  char wrong[768];   /* why it is not right */
   char told[4096];   /* errors and costs, with source lines */
-  ExerciseCall call; /* the call on the measured shape; launches: the maximum of all calls */
+  ExerciseCall call; /* the measured call, but with the most launches of any call */
 } ExerciseScore;
 
-/* Sets score->wrong to what is wrong: the first wrong element, how many there are and where. Sets
-   it to "" if nothing is wrong. */
+/* If something is wrong, writes to score->wrong the first wrong element, and the number and place
+   of all. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
@@ -134,38 +131,36 @@ typedef struct {
   double limit;
 } Apart;
 
-/* Calls work(context) in a new process, which may take `limit` seconds of CPU time. Its results
-   must lie in apart_memory. */
+/* Calls work(context) in a new process, which may use `limit` seconds of CPU time. work() can
+   return results only through apart_memory. */
 bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
                  Error *error);
 /* Waits until the process has ended, and ends the processes that it started. `end` is "" if work()
-   returned; otherwise it says how the process ended: "it called exit(3)". Prints the process's
-   output, up to 4 KB, with a bar before each line. */
+   returned; otherwise it says how the process ended, for example "it called exit(3)". Prints the
+   process's output, up to 4 KB, with a bar before each line. */
 void apart_end(Apart *apart, char end[APART_TEXT]);
 
-/* From now on this process may only compute, write and end. If `may_ask`, it may also use a
-   device. */
+/* Limits this process to computing, writing and ending from now on and, if `may_ask`, the GPU. */
 bool apart_confine(bool may_ask, Error *error);
 
-/* Returns zeroed memory that this process shares with the processes that it starts, or NULL without
-   memory. */
+/* Returns zeroed memory that this process shares with processes it starts, or NULL if it fails. */
 void *apart_memory(size_t bytes);
 void apart_release(void *memory, size_t bytes);
 
 /* ---- the score (run.c; gpu.c or emulated.c) -------------------------------------------------- */
 
-/* Fills *backend. Returns false with a one-sentence error if there is no GPU. A separate process
-   looks for the GPU, because a process that forks must not have called CUDA. */
+/* Fills *backend. Fails if a GPU is needed and there is none. Another process looks for the GPU,
+   because a process must not use CUDA before it forks. */
 bool exercise_find(ExerciseBackend *backend, Error *error);
 
-/* What is scored. */
+/* The functions to score. */
 typedef struct {
   uint64_t seed;
   int first, count;    /* tasks */
-  ExerciseShape shape; /* of all calls; if its rows are 0, hidden shapes are drawn from the seed */
+  ExerciseShape shape; /* shape of all calls; if rows is 0, shapes are drawn from the seed */
 } ExerciseChoice;
 
-/* Checks functions and measures them. */
+/* Checks and measures functions. */
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores);
 
@@ -180,7 +175,7 @@ typedef struct {
 
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);
 
-/* Points of a function. The version that students get is right, but earns nothing. */
+/* Maximum points of a function. The version handed out is right, but earns 0 points. */
 enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
 typedef struct {
   double right, fused, fast, all;

@@ -1,4 +1,4 @@
-/* Runs the exercise on a GPU, and times it beside level layer, which the student kit lacks. */
+/* Runs the exercise on a GPU, and times functions and, outside of the student kit, level layer. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -10,19 +10,16 @@
 #include "engine/cuda/cuda_error.h"
 #include "measure/cuda/rung.h"
 
-enum {
-  LIMIT = 180 /* seconds for a function's process, including the driver's start */,
-  ROUNDS = 45
-};
+enum { LIMIT = 180 /* seconds of a function's process, with the driver's start */, ROUNDS = 45 };
 
-/* All calls use it, so a function cannot tell a timed call from a checked one. */
+/* The stream of all calls, so that a function cannot tell timed calls from checked calls. */
 static cudaStream_t the_stream;
 
 #ifndef STUDENT_KIT
-/* Calls level layer's kernel for the task. Its softmax computes loss and gradient, too. The first
-   call, which is not timed, allocates memory. */
+/* Calls level layer's kernel for the task. For softmax, this kernel also computes loss and
+   gradient. The first call allocates memory; it is not timed. */
 static cudaError_t call_ours(const ExercisePlaced *d) {
-  enum { TERMS = 3 /* of a float32 */ };
+  enum { TERMS = 3 /* bf16 terms of a float32 */ };
   static void *d_work;
   const ExerciseShape *s = &d->problem->shape;
   void *const *a = d->d_array;
@@ -46,14 +43,14 @@ static cudaError_t call_ours(const ExercisePlaced *d) {
 #endif
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
-  TRY(cudaDeviceSynchronize()); /* the copies of its arrays ran on another stream */
+  TRY(cudaDeviceSynchronize()); /* the copies of the arrays ran on another stream */
   const uint64_t before = launch_count();
   const cudaError_t status = exercise_call(d, the_stream);
   call->launches = (int)(launch_count() - before);
   return status;
 }
 
-/* There are no findings on a GPU. */
+/* Replaces the emulator's function: on a GPU there are no findings. */
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size) {
   (void)found, (void)most, (void)size;
   *text = '\0';
@@ -72,7 +69,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares one value of the result with the checked call's. No function can foresee which value. */
+/* Compares a random value of the result with the checked call's result. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
@@ -89,8 +86,8 @@ static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *
   return cudaSuccess;
 }
 
-/* Sets the median time of ROUNDS calls, after one that does not count: calls of `ours` or, if that
-   is NULL, of the student's function. */
+/* Times ROUNDS calls after a warm-up call, and keeps the median. A call is `ours` or, if NULL, the
+   student's function. */
 static cudaError_t time_calls(const ExercisePlaced *d, cudaError_t (*ours)(const ExercisePlaced *),
                               const cudaEvent_t clock[2], ExerciseCall *call) {
   double seconds[ROUNDS];

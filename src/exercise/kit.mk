@@ -1,4 +1,4 @@
-# The exercise. Yours is kernels/exercise.cu; docs/exercise.md is the handout.
+# The exercise. You edit kernels/exercise.cu; docs/exercise.md is the handout.
 #
 #   make exercise               score it: on a GPU where there is one and nvcc, else on an emulator
 #   make exercise ON=emulator   count and diagnose beside a GPU
@@ -9,7 +9,7 @@
 #   make warmup                 score kernels/class/warmup.cu, five small kernels to repair first
 #   make grade-all FROM=folder CSV=points.csv    every submission in a folder
 #
-# It wants g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
+# It needs g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
 #   sudo apt-get install g++ clang make libjansson-dev libseccomp-dev
 
 CFLAGS ?= -O2 -g
@@ -39,7 +39,7 @@ $(SEALED)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) sr
                                 $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o
 	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lseccomp -lm -lpthread
 
-# What has no caller here wants kernels that are not here.
+# --gc-sections drops functions without callers, because some need kernels that the kit lacks.
 $(SEALED)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
                              $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o
 	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \

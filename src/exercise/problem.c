@@ -6,8 +6,8 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 
-/* An array's name, shape (r rows, i in, o out, e end, 1), bytes per value, and its role in each
-   task: c constant, g given and changed, w written. */
+/* Each array's name, shape, bytes per value, and role in each task. A shape has two letters: r
+   rows, i in, o out, e end, or 1. Roles are c (constant), g (given, then changed), w (written). */
 static const struct {
   const char *name, *shape;
   size_t size;
@@ -38,8 +38,8 @@ bool exercise_is_constant(ExerciseTask task, int name) {
   return arrays[name].role[task] == 'c';
 }
 
-/* Returns a size in the upper half of a limit. Small, medium and large sizes are combined; one
-   limit exceeds a block's threads. */
+/* Returns a size between half a limit and the limit. A shape gets three adjacent limits. One limit
+   is larger than a block's number of threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;
@@ -82,9 +82,9 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
   return a->given = values;
 }
 
-/* Fills the logits. By shape they have both signs, are all negative, are huge and close together,
-   or are huge and far apart. All are multiples of 2^-10, so that no two are almost equal. Every
-   fifth row has equal logits. In the row before it, the first and the last logit are the
+/* Fills the logits. shape.logits selects logits of both signs, negative logits, huge logits close
+   together, or huge logits far apart. All logits are multiples of 2^-10, so that none are almost
+   equal. Every fifth row has equal logits. In the row before, the first and last logits are the
    largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
@@ -99,7 +99,7 @@ static void give_logits(ExerciseProblem *p, uint64_t seed) {
   }
 }
 
-/* Fills the labels by stored row, and the order, which gives the row at each position. */
+/* Fills the labels of stored rows, and the order, which holds the stored row at each position. */
 static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
   uint16_t *labels = reference_zeros((size_t)end, sizeof *labels);
@@ -109,17 +109,16 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
     labels[i] = (uint16_t)(word * (uint64_t)p->shape.out >> 32);
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
   }
-  /* If the largest classes tie, the label is the first of them in one row and the last in the
-     next. */
+  /* Where the first and the last class tie, the label alternates between these two classes. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
   p->array[ARRAY_ORDER].given = order;
 }
 
-/* A float32 operation rounds by at most ROUNDING of its result, so a sum of n products in any order
-   is off by at most n ROUNDING times the sum of their absolute values. The allowed errors below are
-   such bounds. They are far below the effect of a forgotten term. */
+/* The relative error of a float32 operation is at most ROUNDING. So the error of a sum of n
+   products, in any order, is at most n ROUNDING times the sum of their absolute values. The allowed
+   errors below are such bounds. A forgotten term has a far larger effect. */
 static const double ROUNDING = 0x1p-24;
 
 /* Returns the given values in float64, or their absolute values if `magnitude`. */
@@ -135,8 +134,8 @@ static void expect_from(ExerciseArray *a) {
   a->allowed = reference_zeros(count_of(a), sizeof *a->allowed);
 }
 
-/* Returns the product in float64: x w^T (rows, out) or, for an update, dz^T x (out, in). If
-   `magnitude`, uses absolute values. */
+/* Returns x w^T (rows, out) or, for an update, dz^T x (out, in) in float64. If `magnitude`,
+   multiplies absolute values. */
 static double *product_of(const ExerciseProblem *p, bool magnitude) {
   const ExerciseShape *s = &p->shape;
   const bool update = p->task == TASK_UPDATE;
@@ -153,7 +152,7 @@ static double *product_of(const ExerciseProblem *p, bool magnitude) {
   return product;
 }
 
-/* Expects y = relu(z + b). */
+/* Computes the expected y = relu(z + b). */
 static void expect_forward(ExerciseProblem *p) {
   const ExerciseShape *s = &p->shape;
   ExerciseArray *y = &p->array[ARRAY_Y];
@@ -167,7 +166,7 @@ static void expect_forward(ExerciseProblem *p) {
   }
 }
 
-/* Returns the sum of dz over its rows, (out), or of the absolute values if `magnitude`. */
+/* Returns the sum of dz or, if `magnitude`, of its absolute values over the rows, (out). */
 static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   double *dz = doubles_of(&p->array[ARRAY_DZ], magnitude);
   double *db = reference_zeros((size_t)p->shape.out, sizeof *db);
@@ -176,7 +175,7 @@ static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   return db;
 }
 
-/* Expects w and v after the update by the gradient of w. */
+/* Computes the expected w and v after the update by w's gradient. */
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
@@ -203,7 +202,7 @@ static void expect_update(ExerciseProblem *p) {
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
-/* Bounds the error of z - max - log(sum(exp(z - max))), which is `below` 0. */
+/* Returns the allowed error of z - max - log(sum(exp(z - max))), whose value is -below. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }
@@ -215,7 +214,7 @@ static void expect_softmax(ExerciseProblem *p) {
   expect_from(a);
   for (int r = 0; r < p->shape.rows; r++) {
     const double *row = z + cell(r, classes, 0);
-    double loss; /* were the label 0 */
+    double loss; /* the loss of label 0 */
     reference_cross_entropy(row, &(uint16_t){0}, 1, classes, &loss);
     for (int c = 0; c < classes; c++) {
       const double below = row[0] - row[c] + loss;
@@ -226,7 +225,7 @@ static void expect_softmax(ExerciseProblem *p) {
   free(z);
 }
 
-/* Expects the losses and their gradient for the step's rows, and gradient 0 for other rows. */
+/* Computes the expected losses and gradient of the step's rows. Other rows have gradient 0. */
 static void expect_loss(ExerciseProblem *p) {
   const int classes = p->shape.out;
   ExerciseArray *dz = &p->array[ARRAY_DZ], *loss = &p->array[ARRAY_LOSS];
@@ -237,7 +236,7 @@ static void expect_loss(ExerciseProblem *p) {
   expect_from(dz);
   expect_from(loss);
   expect_from(correct);
-  for (int i = 0; i < p->shape.end; i++) /* only results of the step's rows may be written */
+  for (int i = 0; i < p->shape.end; i++) /* other rows' results must not be written */
     loss->allowed[i] = correct->allowed[i] = -1;
   for (int r = 0; r < p->filled; r++) {
     const int at = p->shape.first + r;
@@ -257,7 +256,7 @@ static void expect_loss(ExerciseProblem *p) {
   free(z);
 }
 
-/* Expects y or the sums of the warm-up. */
+/* Computes the expected y or sum of a warm-up task. */
 static void expect_warmup(ExerciseProblem *p) {
   const ExerciseTask task = p->task;
   ExerciseArray *a = &p->array[task == WARMUP_SUM ? ARRAY_SUM : ARRAY_Y];
@@ -297,9 +296,9 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   }
   if (has_logits) {
     give_logits(&p, seed);
-    give_labels(&p, seed + 1); /* level layer's softmax kernel needs labels, too */
+    give_labels(&p, seed + 1); /* level layer's softmax kernel also needs labels */
   }
-  float *dz = p.array[ARRAY_DZ].given; /* 0 in rows beyond the step */
+  float *dz = p.array[ARRAY_DZ].given; /* dz is 0 in rows beyond the step */
   for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
     dz[i] = 0;
   return p;
@@ -336,7 +335,7 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
   return true;
 }
 
-enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* RESULTS: a loss and a byte */
+enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* bytes; RESULTS is a loss and a flag */
 
 double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
   const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
@@ -360,13 +359,13 @@ static bool is_unwritten(const ExerciseArray *a, size_t i) {
 
 static bool is_right(const ExerciseArray *a, size_t i) {
   if (a->allowed[i] < 0) return is_unwritten(a, i);
-  return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* a NaN is never right */
+  return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* false for a NaN */
 }
 
-/* Describes the first wrong element, then says how many there are and in which rows and columns. */
+/* Describes the first wrong element, and the number, rows and columns of all wrong elements. */
 static void describe(const ExerciseArray *a, int name, size_t first, char *text, size_t size) {
   const size_t columns = (size_t)a->columns;
-  const double value = got_value(a, first) + 0.0; /* 0 without a sign */
+  const double value = got_value(a, first) + 0.0; /* + 0.0 removes the sign of -0 */
   size_t wrong = 0, unwritten = 0, last_row = 0, left = columns, right = 0;
   for (size_t i = first; i < count_of(a); i++) {
     if (is_right(a, i)) continue;
@@ -389,7 +388,7 @@ static void describe(const ExerciseArray *a, int name, size_t first, char *text,
            first / columns, last_row, left, right, unwritten == wrong ? ", never written" : "");
 }
 
-/* Looks for the first array that has a wrong element. Returns false if there is none. */
+/* Describes the first array with a wrong element. Returns false if all elements are right. */
 static bool find_wrong(const ExerciseProblem *problem, char *text, size_t size) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];
@@ -409,8 +408,8 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
   snprintf(said, sizeof said, "%s", call->complaint);
   if (!*said && !find_wrong(problem, said, sizeof said) && isfinite(call->moved_bytes) &&
       problem->filled == problem->shape.rows && call->moved_bytes < least)
-    /* A correct result needs all inputs and outputs, so fewer bytes mean that the count was
-       evaded. */
+    /* A right result needs all inputs and outputs. With fewer bytes, the function evaded the
+       count. */
     snprintf(said, sizeof said, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*said)
     snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said,

@@ -1,4 +1,4 @@
-/* The scorecard, and the points for programs that collect grades. */
+/* The scorecard, and the points in the format of Gradescope. */
 #include "exercise/exercise.h"
 
 #include <errno.h>
@@ -8,15 +8,15 @@
 #include "base/sizes.h"
 #include "measure/record.h"
 
-/* The functions by task, in tables and for autograders. */
+/* The functions' names in tables and for autograders. */
 static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
 
-/* Returns a function's speed as a share of ours. On a GPU it compares times, on the emulator
-   sectors and turns. NAN if unknown. */
+/* Returns our version's cost divided by the function's cost. The cost is time on a GPU, and sectors
+   plus turns on the emulator. Returns NAN if a cost is unknown. */
 static double share_of(const ExerciseScore *s) {
-  /* Sectors and turns of docs/teaching/answers/exercise.cu. A test counts them, too. */
+  /* Sectors plus turns of docs/teaching/answers/exercise.cu. A test checks these numbers. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 498910};
   const ExerciseCall *call = &s->call;
   if (!s->compares) return NAN;
@@ -24,7 +24,7 @@ static double share_of(const ExerciseScore *s) {
                             : ours[s->task] / (double)(call->counts.sectors + call->counts.turns);
 }
 
-/* Returns a function's results, which are a row of the table and part of a grade. */
+/* Returns a function's results as a line, for the table and the grade. */
 static json_t *line_of(const ExerciseScore *s) {
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;
@@ -136,7 +136,7 @@ static json_t *test_of(const ExerciseScore *s) {
                    line_of(s));
 }
 
-/* The format: https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
+/* The format is described at https://gradescope-autograders.readthedocs.io/en/latest/specs/ */
 bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
                     const char *card, Error *error) {
   json_t *tests = json_array();

@@ -1,4 +1,4 @@
-/* Calls functions of kernels/exercise.cu, each in a process of its own, and scores them. */
+/* Calls the functions of kernels/exercise.cu, each in its own process, and scores them. */
 #include "exercise/run.h"
 
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
-enum { OFFSET = 3 /* of the batch, behind the position in *d_state */ };
+enum { OFFSET = 3 /* the batch's offset after the position in *d_state */ };
 
-/* Bytes of poison around each array, a multiple of 4. The emulator needs none. */
+/* Bytes of poison before and after each array, a multiple of 4. The emulator needs none. */
 #ifdef ON_EMULATOR
 enum { GUARD = 0 };
 #else
@@ -45,7 +45,7 @@ static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
                         .rule = {problem->rule.momentum, problem->rule.weight_decay}};
   for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));
-  d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* nobody reads them */
+  d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* not NULL, but never read */
                          .d_labels = a[ARRAY_LABELS] ? a[ARRAY_LABELS] : (void *)d->d_state,
                          .d_order = a[ARRAY_ORDER],
                          .stride = 16,
@@ -101,7 +101,7 @@ static void complain(ExerciseCall *call, const char *what, const char *of) {
   if (!*call->complaint) snprintf(call->complaint, sizeof call->complaint, "it %s%s", what, of);
 }
 
-/* Copies the results, and complains if guard zones were written. */
+/* Copies the results, and complains if the poison around an array was overwritten. */
 static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -120,7 +120,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   return cudaSuccess;
 }
 
-/* Calls the function and copies its results. Returns false if no further call can run. */
+/* Calls the function and copies its results. After a failure, the process can call no functions. */
 static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error);
@@ -138,17 +138,17 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
   return good;
 }
 
-/* A function, and its process's record of each call. On a GPU, the call after the measured one
-   repeats its shape with other values. */
+/* A function's process, and its record of each call. On a GPU, the last call has the shape of the
+   measured call, with other values. */
 typedef struct {
   Apart apart;
-  bool started, may_ask; /* the GPU */
-  int count, measured;   /* calls; the index of the measured one */
+  bool started, may_ask; /* may_ask: it may use the GPU */
+  int count, measured;   /* number of calls; index of the measured call */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
 } Process;
 
-/* Returns true if there is a finding. Other shapes would take time, and are not reported. */
+/* Returns true if the call has an error, so that further calls would only take time. */
 static bool is_over(const ExerciseCall *call) {
   foreach (found, call->found)
     if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;
@@ -187,8 +187,8 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* Fused means one kernel. In the warm-up, which has nothing to compare with, it must also ask for
-     less than twice the bytes that it needs. */
+  /* Fused means one kernel. A function of the warm-up must also request less than twice the bytes
+     that it needs, because it is not compared with a version of ours. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);
@@ -204,7 +204,7 @@ static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask
                          .end = rows};
 }
 
-/* Returns problem `index`: of a shape drawn from the seed, or of the measured shape. */
+/* Returns problem `index`. The seed gives its shape; from HIDDEN on, it has the measured shape. */
 static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
   return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),
@@ -224,7 +224,7 @@ static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *
     const ExerciseShape *s = &p->problems[i].shape;
     p->problems[i].prints =
         !printed && (i == p->measured || (s->rows > 1 && s->out > 1 && p->problems[i].filled > 1));
-    printed |= p->problems[i].prints; /* once is enough */
+    printed |= p->problems[i].prints; /* only one call shows its output */
     if (p->calls)
       p->calls[i] = (ExerciseCall){.moved_bytes = NAN, .seconds = NAN, .seconds_ours = NAN};
   }
@@ -244,7 +244,7 @@ static void end_task(Process *p, ExerciseScore *score) {
 
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores) {
-  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels */
+  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels of each function */
   static Process processes[ALL_TASKS];
   for (int i = 0; i < choice->count; i++) {
     const ExerciseTask task = choice->first + i;
@@ -259,8 +259,8 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
   }
   for (int i = 0; i < choice->count && !backend->on_gpu; i++) end_task(&processes[i], &scores[i]);
   if (choice->first > 0 || choice->count < TASKS) return;
-  /* In the version that students get, function 3 calls function 2. What is saved in 2 is not work
-     on 3. */
+  /* In the version handed out, function 3 calls function 2. Kernels saved in 2 do not count for
+     3. */
   ExerciseScore *loss = &scores[TASK_LOSS];
   const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
   if (softmax->right) loss->handed_out = softmax->call.launches + 2;

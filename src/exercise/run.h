@@ -4,7 +4,7 @@
 #include "exercise/exercise.h"
 #include "kernels.h"
 
-/* A problem's arrays. Those that the problem lacks are NULL. */
+/* A problem's arrays on the device. Arrays that the problem does not use are NULL. */
 typedef struct {
   const ExerciseProblem *problem;
   uint8_t *d_block[ARRAYS];
@@ -18,9 +18,9 @@ typedef struct {
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
-/* Starts a process that calls functions. */
+/* Prepares the calling process for calls of functions. */
 bool exercise_start(Error *error);
-/* Calls the function once, on the stream of the process, and counts what it does. */
+/* Calls the function once, on the process's stream, and records counts and findings. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
-/* Times the function and ours. NULL on the emulator. */
+/* Times the function and our version. The emulator lacks this function, which is then NULL. */
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) __attribute__((weak));
