@@ -3,15 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Ink is how far each pixel stands out from the ground around it, in any light. */
+/* The ink of a picture. Ink stands out from the ground around it. Light may be uneven. */
 typedef struct {
   int width, height;
-  int scale;         /* widest stroke of a pen, in pixels; wider shades are ground */
-  int noise;         /* contrast that cannot be told from the ground */
-  uint8_t *contrast; /* (height, width) */
-  int32_t *labels;   /* (height, width): 1 + index of the piece, later of the digit; 0 elsewhere */
-  Region *pieces;    /* connected ink, later whole digits; part_of is -1 if it is part of none */
-  int count;
+  int scale;         /* the widest stroke of a pen, in pixels; wider dark areas are ground */
+  int noise;         /* the greatest contrast that ground may have */
+  uint8_t *contrast; /* (height, width): how far each pixel stands out from the ground around it */
+  int32_t *labels;   /* (height, width): 1 + the index in `pieces`; 0 is ground, -1 is no digit */
+  Region *pieces;    /* connected ink, later joined to digits; part_of is -1 outside of digits */
+  int count;         /* number of pieces */
 } Ink;
 
 /* ---- ground and contrast ------------------------------------------------------------------ */
@@ -26,9 +26,10 @@ static int level_at(const Image *image, int x, int y) {
   return image->level[y * image->width + x];
 }
 
-/* Ink covers less than its surroundings and differs more from them, so the skewness of the
-   differences tells whether ink is light. Edges of shadows differ to both sides. A pixel's contrast
-   is the share of light that dark ink takes, or the light that chalk adds to a black board. */
+/* Sets ink->contrast. Ink is light if the differences between pixels and their surroundings have a
+   positive skewness, because ink differs much but covers few pixels. Edges of shadows hardly count:
+   they have differences of both signs. The contrast of dark ink is the share of the ground's light
+   that it takes. The contrast of light ink, such as chalk, is the light that it adds. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
@@ -71,10 +72,10 @@ static int value_of_rank(const int histogram[256], int rank) {
   return value;
 }
 
-/* Measures the noise of the ground and subtracts the ground's median from all contrast, since most
-   of a picture is ground. Returns the strongest contrast without outliers (one pixel in 10,000). */
+/* Measures the noise of the ground. Subtracts the median of all contrasts, which is the ground's,
+   since most pixels are ground. Returns the strongest contrast, save that of 1 pixel in 10,000. */
 static int find_noise(Ink *ink) {
-  enum { DEVIATIONS = 4 }; /* median deviations: 2.7 standard deviations if normal */
+  enum { DEVIATIONS = 4 }; /* median deviations, or 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
   const int count = ink->width * ink->height;
   for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
@@ -88,11 +89,11 @@ static int find_noise(Ink *ink) {
 /* Ink has at least this share of the picture's strongest contrast. */
 static const double INK_SHARE = 0.3;
 
-/* Finds dark ink on light ground or light ink on dark ground, and its pieces. There are no pieces
-   if nothing stands out. Returns false if memory runs out. */
+/* Finds dark ink on light ground or light ink on dark ground, and divides it into pieces. Finds no
+   pieces if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
   enum { LEAST_CONTRAST = 20 }; /* 20 of 255 levels on white paper */
-  enum { SMALL = 48 };          /* pixels; a stroke up to this wide may take half of a side */
+  enum { SMALL = 48 }; /* pixels; strokes up to this width may be half as wide as the picture */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,
@@ -118,16 +119,16 @@ static void free_ink(Ink *ink) {
   free(ink->pieces);
 }
 
-/* ---- which of them are digits ------------------------------------------------------------- */
+/* ---- from pieces to digits ---------------------------------------------------------------- */
 
-/* Returns true if the piece, before any join, touches the border of the picture. */
+/* Returns true if the piece touches the border of the picture. It must not be joined to another. */
 static bool at_border(const Ink *ink, const Region *r) {
   return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
          r->box.bottom == ink->height;
 }
 
-/* Finds the piece with the most ink, the measure for all others. It lies at the border only if no
-   piece is inside. */
+/* Returns the piece with the most ink, by which all other pieces are measured. A piece at the
+   border is returned only if all pieces are at the border. */
 static const Region *find_largest(const Ink *ink) {
   const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
   for (int i = 0; i < ink->count; i++) {
@@ -137,8 +138,8 @@ static const Region *find_largest(const Ink *ink) {
   return largest[largest[0] == NULL];
 }
 
-/* Returns true if two pieces belong to one digit, such as the roof of a 5 and the rest: one is
-   small, and their boxes overlap or nearly do. */
+/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest. They do if
+   one piece is small and their boxes overlap or nearly overlap. */
 static bool belong(Box a, Box b) {
   enum { GAP = 12 }; /* the gap is at most 1 / GAP of the higher piece's height */
   const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
@@ -171,9 +172,9 @@ static int digit_of(const Ink *ink, int piece) {
   return piece;
 }
 
-/* Finds the digits among the pieces and labels their pixels. Returns how many there are; also more
-   than PHOTOGRAPH_MOST if there are too many pieces. A digit has at least two fifths of the largest
-   piece's extent and a fourth of its height, and is not a stroke across the page. */
+/* Finds the digits among the pieces and labels their pixels. Returns how many digits there are. If
+   there are too many pieces, returns more than PHOTOGRAPH_MOST. A digit has at least two fifths of
+   the largest digit's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   enum { LEAST = 12 }; /* below 1 / LEAST of the largest piece's extent, a piece is dust */
   const Region *largest = find_largest(ink);
@@ -208,7 +209,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
 
 /* ---- reading order ------------------------------------------------------------------------ */
 
-/* A digit with its centre, its line, and where the line meets the picture's left side. */
+/* A digit with its centre and its line. The line meets the picture's left side at y = start. */
 typedef struct {
   Region *digit;
   double x, y, height, start;
@@ -227,8 +228,8 @@ static int by_line(const void *a, const void *b) {
 }
 
 /* Adds each digit, from left to right, to the line whose last digit is at about the same height
-   (within half of the higher one's height). If there is no such line, starts one. Returns the slope
-   of all lines. */
+   (within half of the higher digit's height). If there is no such line, starts a new line. Returns
+   the slope that the lines have together. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
   double across = 0, down = 0;
@@ -256,9 +257,9 @@ static double find_lines(Written *w, int count, double slope) {
   return across > 0 ? down / across : 0;
 }
 
-/* Sorts digits by lines, and from left to right in each line. Returns the lines' slope, which is
-   the tilt of the page, or 0 if it is too steep or there are too few digits. rows: the line of each
-   digit. */
+/* Sorts digits by lines, and from left to right in each line. Sets rows[i] to the line of digit i.
+   Returns the slope of the lines, by which the page is tilted. Returns 0 if the slope is too steep
+   or nearly level, or if there are too few digits. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
   static const double STEEPEST = 0.21, LEVEL = 0.03; /* 12 and 2 degrees */
@@ -281,10 +282,10 @@ static double put_in_order(Region **digits, int count, int *rows) {
   return count < LEAST_TELLING || fabs(slope) < LEVEL ? 0 : slope;
 }
 
-/* ---- from there to a row of MNIST --------------------------------------------------------- */
+/* ---- from a digit's ink to a row of MNIST ------------------------------------------------- */
 
-/* Finds the first and last lines that are not noise at an edge. Noise has less than two hundredths
-   of the fullest line's ink. */
+/* Finds the lines from *first to *end - 1 that remain without the noise at both ends. A line is
+   noise if it has less than two hundredths of the fullest line's ink. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
@@ -304,11 +305,10 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Sizes the ink in the box of `level`, which is `width` wide, and centres it as MNIST's digits are.
-   The strongest pixel becomes 255: scaling has made thin lines grey, and MNIST has no pale
-   digits. */
+/* Sizes and centres the ink in `box` as MNIST's digits are. `level` is `width` pixels wide. The
+   strongest pixel becomes 255. Scaling makes thin lines grey, but MNIST has no pale digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
-  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* a digit's longer extent; its page */
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* side of a digit's box; side of its page */
   const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
   const int across = max_int(1, (int)round(box_width(box) * factor)),
             down = max_int(1, (int)round(box_height(box) * factor));
@@ -327,12 +327,12 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
   return true;
 }
 
-/* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns it so that its line,
-   which has this slope, becomes level. Then sizes and centres it. */
+/* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns the digit to make its
+   line level, whose slope is `slope`. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* scale / EDGE pixels, at least LEAST_EDGE */
-  enum { LEAST_TURNED = 8 };         /* pixels; turning could lose smaller digits */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* edges are scale / EDGE pixels, at least LEAST_EDGE */
+  enum { LEAST_TURNED = 8 };         /* pixels; smaller digits, which turning could lose, stay */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;
@@ -365,7 +365,7 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
   return good;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- the whole picture -------------------------------------------------------------------- */
 
 static Box in_file(const Image *image, Box box) {
   const int k = image->shrunk;

@@ -13,12 +13,12 @@ typedef struct {
   uint64_t rows;                        /* rows that were delivered */
   uint64_t counts[DATASET_MAX_CLASSES]; /* rows of each label */
   uint64_t alike;                       /* rows with the same label as the previous row */
-  int columns, inputs, classes;         /* fields of a line; pixels of a row; labels are below it */
+  int columns, inputs, classes;         /* fields per line; pixels per row; number of classes */
   int least, greatest;                  /* the least and the greatest pixel of the file */
   double mean;                          /* the mean of the file's pixels */
   bool header, sorted;                  /* line 1 is a header; see data_is_sorted */
   dev_t device;
-  ino_t inode; /* the file's device and inode, which are not saved: machines number them anew */
+  ino_t inode; /* device and inode tell files apart; they are not saved, since machines differ */
 
   /* Set by the code that trains on the rows: */
   int white;     /* the pixel value that the network reads as 1; 0 if unknown */

@@ -15,7 +15,7 @@
 
 enum {
   HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take a few thousand */
-  TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* weight and bias */
+  TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* a weight and a bias per layer */
 };
 
 #define FORMAT "mlp-train"
@@ -24,9 +24,9 @@ enum {
 /* A field of __metadata__. It is a text, or a number written as text. */
 typedef struct {
   const char *name;
-  size_t offset;                                                /* in Checkpoint */
+  size_t offset;                                                /* offset in Checkpoint */
   enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
-  bool may_be_left;                                             /* a missing field becomes 0 */
+  bool may_be_left;                                             /* if it is missing, it is 0 */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \
@@ -58,19 +58,19 @@ void checkpoint_free(Checkpoint *checkpoint) {
 typedef struct {
   const char *name;  /* the name in the header: a prefix, a number, and ".weight" or ".bias" */
   char saved_as[32]; /* memory for the name of a tensor to be saved */
-  size_t prefix;     /* its length */
-  int number;        /* of the layer */
+  size_t prefix;     /* the length of the name's prefix */
+  int number;        /* the layer's number in the name */
   bool bias;
   int array;         /* a CheckpointArray */
-  int rows, columns; /* columns 1: a bias */
-  uint64_t begin;    /* in bytes from the start of the data */
+  int rows, columns; /* a bias has 1 column */
+  uint64_t begin;    /* where the values begin, in bytes from the start of the data */
 } Tensor;
 
 static size_t tensor_count(const Tensor *tensor) {
   return (size_t)tensor->rows * (size_t)tensor->columns;
 }
 
-/* Returns where the checkpoint holds a tensor's values. The tensor's layer counts from 0. */
+/* Returns where the checkpoint holds a tensor's values. t->number must count layers from 0. */
 static float *values_of(const Checkpoint *checkpoint, const Tensor *t) {
   const Network *network = &checkpoint->network;
   return checkpoint_array(checkpoint, (CheckpointArray)t->array) +
@@ -114,13 +114,13 @@ static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   return true;
 }
 
-/* Returns the header as JSON, or NULL without memory. */
+/* Returns the header as JSON, or NULL if memory runs out. */
 static json_t *describe(const Checkpoint *checkpoint) {
   json_t *root = json_object(),
          *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = json_object_set(root, "__metadata__", metadata);
   foreach (f, checkpoint_fields)
-    if (f->offset != offsetof(Checkpoint, resident) && /* its value is an option now */
+    if (f->offset != offsetof(Checkpoint, resident) && /* the options hold this field now */
         (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   json_decref(metadata);
@@ -148,7 +148,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* Without memory, json_dumps would silently drop a part. */
+  /* If memory ran out, json_dumps would silently drop a part. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;
@@ -201,8 +201,8 @@ bool checkpoint_probe(const char *path, Error *error) {
 typedef struct {
   FILE *file;
   json_t *root;   /* an object */
-  uint64_t start; /* start of the data, in bytes of the file */
-  uint64_t bytes; /* of the data */
+  uint64_t start; /* where the data starts, in bytes from the start of the file */
+  uint64_t bytes; /* size of the data in bytes */
   Tensor tensors[TENSORS_MAX];
   int count;
 } Header;
@@ -215,7 +215,7 @@ static bool read_at(const Header *header, uint64_t offset, void *bytes, size_t s
   return error_set(error, "%s", errno ? strerror(errno) : "it became shorter while it was read");
 }
 
-/* Notes that an allocation failed. jansson might continue with a string that lacks a letter. */
+/* Set if an allocation fails, because jansson may go on with a string that lacks a letter. */
 static _Thread_local bool no_memory;
 
 static void *allocate_json(size_t size) {

@@ -3,14 +3,14 @@
    "Format").
 
    All tensors are F32. layers.N.weight (out, in) and layers.N.bias (out), N from 0, are stored as
-   in PyTorch's nn.Linear. momentum.N.weight and momentum.N.bias are the momentum, or the first
-   moment of adam and adamw, if there is any. second_moment.N.weight and second_moment.N.bias are
-   the second moment of adam and adamw. If the network is an average of the trained parameters,
-   raw.N.weight and raw.N.bias are the trained ones. __metadata__ has format "mlp-train", version
-   "1", and the fields below under their names.
+   in PyTorch's nn.Linear. The other tensors are optional. momentum.N.weight and momentum.N.bias are
+   the momentum, or the first moment of adam and adamw. second_moment.N.weight and
+   second_moment.N.bias are the second moment of adam and adamw. If layers.N are averages of the
+   trained parameters, raw.N.weight and raw.N.bias are the trained parameters. __metadata__ has
+   format "mlp-train", version "1", and fields of Checkpoint under their names.
 
-   Files of other programs are read, too. Their tensors may be in any order, with any metadata, and
-   with any common prefix, or none, instead of "layers.". Layers come in the order of their numbers,
+   Files of other programs are read, too. Their tensors may be in any order, with any metadata. All
+   names may have another prefix than "layers.", or no prefix. Layers are ordered by their numbers,
    which may have gaps. So the state dict of an nn.Sequential (0.weight, 2.weight) or of a module
    with fc1, fc2, ... can be loaded. ReLU is assumed between layers. */
 #pragma once
@@ -31,20 +31,20 @@ typedef struct {
   Network network;
   float *parameters; /* (count, network.floats): the parameters, then the other arrays, each laid
                         out as network.h says; owned */
-  int count;
-  CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): in ascending order, starting with
-                                              CHECKPOINT_PARAMETERS */
+  int count;         /* number of arrays */
+  CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): the kinds of the arrays, in ascending order,
+                                              starting with CHECKPOINT_PARAMETERS */
   uint64_t updates; /* steps trained since the parameters were initialised; 0 if unknown */
   int resident;  /* the Residency of a run that an older program saved in the middle of an epoch */
   int epoch;     /* complete epochs trained; 0 if unknown */
-  uint64_t step; /* steps trained of the epoch that follows them */
-  double loss;   /* sum over the rows of those steps, as in EngineSums */
-  uint64_t correct, rows; /* likewise */
+  uint64_t step; /* steps trained of the next epoch, which is not complete */
+  double loss;   /* sum over the rows of these steps, as in EngineSums */
+  uint64_t correct, rows; /* sums over the same rows, as in EngineSums */
   double test_accuracy;   /* after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* NAN if unknown */
   int best_epoch;         /* 0 if unknown */
   char *options;          /* the options, the text of an INI file in UTF-8; "" if unknown; owned */
-  char *names;            /* names of the classes, see class_names.h; NULL for none; owned */
+  char *names;            /* names of the classes, see class_names.h; NULL if unknown; owned */
   char *data; /* summary of the training rows, by data_to_json; NULL if unknown; owned */
 } Checkpoint;
 
@@ -61,12 +61,12 @@ static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointAr
    files. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
-/* Tests whether `path` can be saved to and leaves no trace, so that a run can fail before it
-   trains. */
+/* Returns true if a checkpoint can be saved to `path`, so that a run can fail before it trains.
+   Leaves no trace. */
 bool checkpoint_probe(const char *path, Error *error);
 
-/* Checks the whole file before it uses any of it. On failure *checkpoint is all zeros; on success
-   the caller frees it. The padding of arrays is zero. */
+/* Loads a file, and checks all of it. On failure *checkpoint is all zeros. On success the caller
+   frees *checkpoint with checkpoint_free. The padding of the arrays is zero. */
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
 
 /* Frees what the checkpoint owns and sets it to zeros. It may already be all zeros. */

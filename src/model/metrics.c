@@ -60,8 +60,7 @@ static void print_part(FILE *file, int width, uint64_t part, uint64_t whole) {
     fprintf(file, "%*.2f%%", width - 1, 100 * (double)part / (double)whole);
 }
 
-/* Prints the columns of a table with one line per class. The columns of the confusion matrix, if
-   any, come first. */
+/* Prints rows, precision, recall, F1 and name of a class, to the right of the confusion matrix. */
 static void print_measures(const Metrics *s, FILE *file, int truth) {
   const uint64_t right = count(s, truth, truth);
   uint64_t rows = 0, answers = 0;

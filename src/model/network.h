@@ -1,4 +1,4 @@
-/* A multilayer perceptron's shape, and the place of each layer in ONE flat float array.
+/* The shape of a multilayer perceptron, and the place of each layer in ONE flat float array.
 
    Layer l (0-based) maps size[l] values to size[l+1]: y = x W^T + b. W is (out, in) and row-major,
    as in PyTorch's nn.Linear. ReLU follows every layer except the last. Each tensor starts at a
@@ -32,13 +32,12 @@ static inline int network_classes(const Network *network) {
 }
 
 typedef struct {
-  int count; /* 0: no hidden layer */
+  int count; /* number of hidden layers, may be 0 */
   int size[NETWORK_MAX_LAYERS - 1];
 } HiddenSizes;
 
-/* Lays out a network with the sizes inputs, hidden[0], ..., hidden[count-1], classes. Fails if a
-   size is outside of the limits above (inputs from 1, hidden from 1, classes from 2) or there are
-   too many layers. */
+/* Lays out a network with the sizes inputs, hidden[0], ..., hidden[count-1], classes. Fails if
+   there are too many layers, or if a size is above its limit or below 1 (classes: below 2). */
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 
