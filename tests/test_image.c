@@ -1,5 +1,5 @@
-/* Pictures as rows of MNIST: what is ink, and where it goes; formats, written here by hand or by
-   stb; refused files. Photographs are in test_photographs.c. */
+/* Tests how pictures become rows of MNIST: which pixels are ink and where they go, all file formats
+   (written here by hand or by stb), and refused files. test_photographs.c tests photographs. */
 #define _GNU_SOURCE /* memmem */
 #include "base/random.h"
 #include "data/image.h"
@@ -10,8 +10,7 @@ static uint8_t expected[PIXELS], pixels[PIXELS];
 
 TESTS_WITH(folder_enter, folder_close);
 
-/* Returns a picture of digit `row` of digits.h, with `scale` x `scale` pixels for each of its
-   pixels. */
+/* Returns a picture of digit `row` of digits.h, `scale` times as large in both directions. */
 static Grey digit(uint64_t row, int scale) {
   const Grey g = new_grey(scale * SIDE, scale * SIDE, 0);
   uint8_t ink[PIXELS];
@@ -37,15 +36,15 @@ static void through_png(const Grey *g, uint8_t *row) {
   read_digit(row);
 }
 
-/* Returns the mean difference from the expected row, in levels. */
+/* Returns the mean difference between `pixels` and `expected`, in levels of grey. */
 static double difference(void) {
   int sum = 0;
   for (int i = 0; i < PIXELS; i++) sum += abs(pixels[i] - expected[i]);
   return (double)sum / PIXELS;
 }
 
-/* A bar of 4 x 20 already has MNIST's size, so only its place changes. Row 14 is nearest to the
-   middle of 20 rows that begin at 5, and of 4 columns that begin at 13. */
+/* A bar of 4 x 20 already has the size of a digit, so it only moves. The pixel nearest to its
+   centre goes to (14, 14), so its rows begin at 5 and its columns at 13. */
 TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
@@ -60,8 +59,8 @@ TEST(test_place) {
   }
 }
 
-/* Writes every level as a block of 8 x 8, of which a JPEG keeps the mean. orientation: as cameras
-   note it; 0 means none. */
+/* Writes a JPEG. Each pixel becomes a block of 8 x 8, because a JPEG keeps the mean of such a
+   block. `orientation` is the number that cameras store; 0 stores none. */
 static void write_jpeg(const Grey *g, int orientation) {
   uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
   Grey large = new_grey(8 * g->width, 8 * g->height, 0);
@@ -87,7 +86,7 @@ static void write_pnm(const Grey *g, int channels) {
   close_file(file);
 }
 
-/* Writes black ink on transparent pixels, whose colours must not show. */
+/* Writes black ink on transparent pixels. The colours of transparent pixels must not show. */
 static void write_transparent_png(const Grey *g, int unused) {
   (void)unused;
   const size_t count = (size_t)g->width * (size_t)g->height;
@@ -100,7 +99,7 @@ static void write_transparent_png(const Grey *g, int unused) {
   assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
 }
 
-/* Writes dark on light, or light on dark or pale. */
+/* Writes one of three pairs of colours for ink and paper. */
 static void write_coloured(const Grey *g, int kind) {
   static const int paper[][3] = {{250, 240, 200}, {10, 10, 80}, {200, 200, 200}},
                    ink[][3] = {{20, 30, 120}, {250, 240, 60}, {90, 90, 90}};
@@ -113,12 +112,12 @@ static void write_coloured(const Grey *g, int kind) {
   assert_true(stbi_write_png(picture, g->width, g->height, 3, rgb, 0));
 }
 
-/* Every format, in any colours, gives the same digit as a grey PNG. */
+/* Every format gives the same digit as a grey PNG, in any colours. */
 TEST(test_formats) {
   static const struct {
     void (*write)(const Grey *, int);
     int with, scale;
-    double most; /* the mean difference is below it, or 0 */
+    double most; /* bound of the mean difference; 0 if there must be none */
   } formats[] = {
       {write_pnm, 1, 3, 0},      {write_pnm, 3, 3, 0},      {write_transparent_png, 0, 3, 0},
       {write_coloured, 0, 3, 1}, {write_coloured, 1, 3, 1}, {write_coloured, 2, 3, 1},
@@ -136,13 +135,13 @@ TEST(test_formats) {
   }
 }
 
-/* The same picture, stored in each of the eight ways, is read upright. */
+/* A picture that is stored in any of the eight orientations is read upright. */
 TEST(test_orientations) {
   enum { W = 12, H = 20 };
   Grey g = new_grey(W, H, 0);
   for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
   for (int orientation = 1; orientation <= 8; orientation++) {
-    /* The first stored row and column lie there (CIPA DC-008, section 4.6.4). */
+    /* where the first stored row and column belong (CIPA DC-008, section 4.6.4) */
     const bool across = orientation >= 5;
     const bool from_right = strchr("\2\3\6\7", orientation),
                from_bottom = strchr("\3\4\7\10", orientation);
@@ -163,14 +162,14 @@ TEST(test_orientations) {
   }
 }
 
-/* Reads both byte orders. Cut off anywhere, the picture is upright, or as the data say. */
+/* Both byte orders are read. Truncated data give the stored orientation or 1, which is upright. */
 TEST(test_exif) {
   static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
                                "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
   enum { LENGTH = sizeof little - 1 };
   assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
   for (size_t length = 0; length < LENGTH; length++) {
-    /* a copy, so that a sanitizer sees reads beyond it */
+    /* a copy of this length, so that a sanitizer sees reads beyond it */
     const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
     const int orientation = exif_orientation(copy, length);
     assert_true(orientation == 1 || orientation == 6);
@@ -183,8 +182,8 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Other formats; pictures whose header says that they are too large, before anything is allocated;
-   pictures without pixels, which we or stb (after version 2.27) refuse. */
+/* Refuses other formats, pictures without pixels, and pictures that are too large. The header says
+   that they are, so nothing is allocated. stb after version 2.27 refuses some of these itself. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
   static const char too_large[] = "up to 16384 a side and 64000000 in all";
@@ -197,13 +196,13 @@ TEST(test_heads_that_are_refused) {
       {BYTES("P5\n16385 1\n255\n"), too_large},
       {BYTES("P5\n1 16385\n255\n"), too_large},
       {BYTES("P5\n8001 8000\n255\n"), too_large},
-      /* a PNG up to its pixels */
+      /* a PNG that ends before its pixels */
       {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
        "16384 x 16385"},
-      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* just within the limit */
+      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* its size is just within the limit */
       {BYTES("P5\n4 0\n255\n    "), ""},
       {BYTES("P6\n4 -1\n255\n    "), ""},
-      {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* 0, by overflow */
+      {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* overflows to 0 */
   };
   foreach (row, cases) {
     folder_write_bytes(picture, row->bytes, row->length);
@@ -211,7 +210,7 @@ TEST(test_heads_that_are_refused) {
   }
 }
 
-/* Pictures for which stb 2.27 would read or write beyond its arrays. */
+/* Refuses pictures for which stb 2.27 would read or write beyond its arrays. */
 TEST(test_what_stb_does_not_check) {
   char bytes[2000] = "P5\n9 9\n65535\n"; /* two bytes per pixel */
   folder_write_bytes(picture, bytes, sizeof bytes);
@@ -221,7 +220,7 @@ TEST(test_what_stb_does_not_check) {
   const Content jpeg = read_content(picture);
   uint8_t *tables = memmem(jpeg.bytes, jpeg.size, "\xff\xc4", 2);
   assert_non_null(tables);
-  memcpy(tables + 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\2", 17); /* of 257 codes */
+  memcpy(tables + 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\2", 17); /* a table of 257 codes */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "a Huffman table of it is too large");
   folder_write_bytes(picture,
@@ -247,7 +246,7 @@ TEST(test_nothing_there) {
       g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
       assert_no_digit(&g);
     }
-  g = new_grey(60, 60, 200); /* a contrast of 15 levels is dirt, not ink */
+  g = new_grey(60, 60, 200); /* a contrast of only 15 levels is dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
   assert_no_digit(&g);
   for (int i = 0; i < 3600; i++) /* noise of paper in a photograph */
@@ -262,8 +261,8 @@ static int read_here(void *seconds, Error *why) {
   return read_picture(picture, SIDE, pixels, why);
 }
 
-/* Reads the picture in its own process, which must fail with this error (or may succeed, if it is
-   ""), within so many megabytes. No reading may take more than some seconds. */
+/* Reads the picture in a process of its own. The process must fail with the error `wanted`; if that
+   is "", it may also succeed. It may take `megabytes` of memory and 20 seconds. */
 static void expect(const char *wanted, long megabytes) {
   unsigned seconds = 20;
   const Ended ended = process_do(read_here, &seconds);
@@ -276,9 +275,9 @@ static void expect(const char *wanted, long megabytes) {
 
 enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
 
-/* Writes everything before the first scan. The picture has one component. Its tables have two codes
-   of one bit: one for nothing and, for AC coefficients of a progressive picture, one for a run of
-   2^14 or more empty blocks. */
+/* Writes a JPEG up to its first scan. The picture has one component. Its tables have two codes of
+   one bit each. One means nothing. The other one, for AC coefficients of a progressive picture,
+   means a run of 2^14 or more empty blocks. */
 static FILE *begin_jpeg(int kind, int side) {
   FILE *file = folder_create(picture);
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
@@ -293,14 +292,14 @@ static FILE *begin_jpeg(int kind, int side) {
   return file;
 }
 
-/* Writes a scan with one byte of data. The reader takes zeros for the rest. */
+/* Writes a scan with only one byte of data. The reader takes missing data as zeros. */
 static void put_scan(FILE *file, int first, int last, int high, int low) {
   fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
-/* 346 KB, which would take an hour to read completely. */
+/* Refuses JPEGs with many scans. A file of 346 KB could take an hour to read completely. */
 TEST(test_scans) {
   static const struct {
     int kind, side, scans;
@@ -315,7 +314,7 @@ TEST(test_scans) {
       {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times as many as encoders write */
   foreach (row, cases) {
     FILE *file = begin_jpeg(row->kind, row->side);
-    for (int i = 0; i < row->scans; i++) /* the first scan, then scans that refine nothing */
+    for (int i = 0; i < row->scans; i++) /* a first scan, then scans that change nothing */
       if (row->kind == BASELINE)
         put_scan(file, 0, 63, 0, 0);
       else
@@ -326,8 +325,8 @@ TEST(test_scans) {
   }
 }
 
-/* Marks of scans do not count in a segment that is skipped, such as a camera's small picture, or
-   after the picture. Those after a segment count, since stb finds them, too. */
+/* Marks of scans do not count in a skipped segment, such as a camera's small picture, or after the
+   end of the picture. They count right after a segment, where stb finds them, too. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
     FILE *file = begin_jpeg(BASELINE, 1000);
@@ -341,14 +340,14 @@ TEST(test_scans_that_are_none) {
   }
 }
 
-/* Unpacked it would be 512 MB. */
+/* Refuses a small PNG whose pixels would take 512 MB. */
 TEST(test_memory) {
   write_png_parts("\0\0\x1f\x40\0\0\x1f\x40\20\6\0\0", "\x78\xda\3\0\0\0\0\1", 8);
   expect("takes more than 400 MB of memory to read: too much for a picture", 32);
 }
 
-/* Pictures in which finding digits takes longest: a million dots, lines in both directions, nested
-   rings, noise. Each ends within the seconds of expect(). */
+/* Reads the pictures in which finding digits takes longest: a million dots, lines in both
+   directions, nested rings, noise. Each must end within the time limit of expect(). */
 TEST(test_many_things) {
   enum { WIDE = 1280 };
   for (int kind = 0; kind < 4; kind++) {

@@ -1,6 +1,6 @@
-/* The launchers of kernels.h that compute neither gemm nor softmax, compared with the float64
-   reference or exactly. Also, all launchers refuse wrong arguments. test_kernels_gemm.c and
-   test_kernels_softmax.c have the others. */
+/* Tests the launchers of kernels.h that compute neither gemm nor softmax, by comparing with the
+   float64 reference or exactly. Also tests that all launchers refuse wrong arguments.
+   test_kernels_gemm.c and test_kernels_softmax.c test the other launchers. */
 #include "support/kernel_tests.h"
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
@@ -38,8 +38,8 @@ KERNEL_TEST(test_begin_and_advance) {
   }
 }
 
-/* Sums are float64: for n values the error is at most n 2^-53 of the sum of positive terms. Sums a
-   whole range, then the second of three ranks' rows in its steps of 29 rows. Other positions hold
+/* Sums are in float64, so the relative error of a sum of n positive values is at most n 2^-53. Sums
+   a range, then the rows that the second of three ranks has in steps of 29. Other positions hold
    NaN. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
@@ -131,8 +131,8 @@ static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, i
   return fetch(d_to, rows * stride);
 }
 
-/* Pictures (rows, stride) with bytes other than 0 between their rows. Places round by about 1e-5
-   pixels, which changes few bytes, and each by at most one. */
+/* Checks augmented pictures (rows, stride); the bytes between rows are not 0. Rounding moves places
+   by about 1e-5 pixels. That may change a few bytes, each by at most 1. */
 static void check_augment(int side, uint32_t rows, size_t stride, AugmentStrengths strengths) {
   const size_t pixels = (size_t)(side * side), bytes = rows * stride;
   uint8_t *pictures = host(bytes), *expected = host(pixels);
@@ -167,8 +167,8 @@ KERNEL_TEST(test_augment) {
   check_augment(28, 150, 784, (AugmentStrengths){{3, 45, 0.4f, 0.5f, 7}});
 }
 
-/* Every launcher refuses wrong arguments: the batch, a pointer or a size. Each row tells if the
-   launcher takes the batch, how many pointers and sizes it takes, and the call. */
+/* Every launcher refuses a wrong batch, pointer or size. Each row TAKES(...) says if the launcher
+   takes a batch, how many pointers and sizes it takes, and how to call it. */
 KERNEL_TEST(test_wrong_arguments_are_refused) {
   enum { COUNT = 1000, BATCH, POINTER, SIZE };
   static const int ways[] = {5, 6, 3};
@@ -176,7 +176,7 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   const AugmentStrengths usual = AUGMENT_USUAL;
   const Batch batch = make_batch(7, 5, 2, 7, false, 30);
   const RowResults results = poisoned_results(&batch);
-  float *d = poisoned_floats(COUNT); /* used for every float array; it must stay poisoned */
+  float *d = poisoned_floats(COUNT); /* passed for every float array; must stay poisoned */
   for (int kind = BATCH; kind <= SIZE; kind++)
     for (int way = 0; way < ways[kind - BATCH]; way++) {
       float *p[6]; /* pointers that must not be NULL */
@@ -232,8 +232,8 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   CUDA_OK(cudaGetLastError());
 }
 
-/* Blocks that wait for each other must all run at once, so a grid that is too large never
-   starts. */
+/* Blocks that wait for each other must all run at once. So a launch is refused if its grid has more
+   blocks than can run at once. */
 KERNEL_TEST(test_a_grid_too_large_is_refused) {
   const TilesShape shape = {.layers = 2, .size = {784, 128, 10}, .batch = 64};
   TilesPlan plan;

@@ -1,12 +1,12 @@
-/* The gemms of kernels.h, unfused and as levels layer and step fuse them, compared with the float64
-   reference on shapes that no tile divides. Updates by any rule: weights decay and biases do not; a
-   step without rows changes nothing. */
+/* Compares the gemms of kernels.h with the float64 reference, unfused and as fused by levels layer
+   and step, on shapes that are no multiples of a tile. Tests updates by every rule: weights decay,
+   biases do not, and a step without rows changes nothing. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* launch_gemm, and launch_forward with and without activation, with two terms and three; for
-   activations and for pixels of stored rows, some beyond the end. */
+/* Tests launch_gemm, and launch_forward with and without activation, with two and three terms. The
+   input is activations, or pixels of stored rows of which some lie beyond the end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -63,7 +63,7 @@ WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uin
       LayerUpdate update = update_of(&l);
       LAUNCH(updates, with_momentum(&batch, rule), &update, 1, terms, d_work);
       assert_layer_updated("updates", &l, rule, bf16_split(terms));
-      /* only stores the gradient; the arrays to update are NULL */
+      /* now only store the gradient; the arrays to update are NULL */
       update = gradient_of(&l);
       LAUNCH(updates, batch.view, &update, 1, terms, d_work);
       assert_layer_gradient(
@@ -88,7 +88,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const
   for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated("updates", &layers[n], rules[2], 0);
 }
 
-/* A step without rows changes nothing, although momentum 0.9 and decay would move every value. */
+/* A step without rows changes nothing. Any update would: it has momentum 0.9 and weight decay. */
 KERNEL_TEST(test_no_step_updates_nothing) {
   const Shape s = {64, 50, 33};
   const size_t weights = w_count(s);
@@ -104,7 +104,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
     }
 }
 
-/* Weights decay, and the biases after them do not. */
+/* Weights decay. The biases after them in memory do not. */
 KERNEL_TEST(test_update) {
   foreach (one, VALUES(size_t, 1, 257, 10007))
     foreach (rule, rules) {
@@ -124,8 +124,8 @@ KERNEL_TEST(test_update) {
 
 /* ---- other rules than the momentum rule (optimizer.cu) -------------------------------------- */
 
-/* Two layers in several blocks, the last of which is not full. The second layer's weights, whose
-   rows do not start at 16 bytes, end before its biases begin. */
+/* The arrays of two layers, for several blocks of threads of which the last is not full. Rows of
+   the second layer's weights are not aligned to 16 bytes. Padding follows its weights. */
 enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
 static const int matrices[][3] = {{2, 40, 60}, {1, 33, 19}}; /* terms, rows, columns */
 
@@ -133,7 +133,7 @@ typedef struct {
   Values w, m, v, g;
 } Tensors;
 
-/* Returns gradients of either sign, whose mean square could be v. */
+/* Returns an optimizer's arrays. Gradients have both signs; v could be their mean square. */
 static Tensors make_tensors(uint64_t seed) {
   return (Tensors){values_between(-1, 1, COUNT, seed), values_between(-0.1, 0.1, COUNT, seed + 1),
                    values_between(0.001, 0.01, COUNT, seed + 2),
@@ -144,8 +144,8 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
-  const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* nothing changes */
-  batch.view.share = (RowShare){9, 1, 2}; /* a step of 9 rows over all ranks */
+  const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* changes nothing */
+  batch.view.share = (RowShare){9, 1, 2}; /* the step has 9 rows in all ranks together */
   FlatParameters p = {.d_w = t.w.d,
                       .d_m = t.m.d,
                       .d_v = optimizer_has_second(rule.kind) ? t.v.d : NULL,
@@ -172,7 +172,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
-  for (int l = 0; l < p.layers; l++) { /* the planes are renewed, as by launch_split */
+  for (int l = 0; l < p.layers; l++) { /* the planes are as launch_split would make them */
     const Planes split = make_planes(p.planes[l].terms, p.planes[l].rows, p.planes[l].columns, 4);
     LAUNCH(split, t.w.d + p.weight[l], split);
     assert_same_arrays(p.planes[l].d, split.d, plane_bytes(split));
@@ -187,7 +187,7 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* At first the average keeps less than its decay. */
+/* In the first updates, the average keeps a smaller share of its old value than `decay`. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
   foreach (decay, VALUES(float, 0.99f, 0.01f)) {

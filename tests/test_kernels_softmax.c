@@ -1,21 +1,21 @@
-/* Softmax, cross-entropy and their gradient, unfused, fused and in the last layer's kernel.
-   Compares them with the float64 reference for logits that overflow, vanish and tie. */
+/* Tests softmax, cross-entropy and their gradient: unfused, fused, and in the last layer's kernel.
+   Compares with the float64 reference for logits that overflow, underflow and tie. */
 #include "support/kernel_tests.h"
 
-/* A logit is scale u + offset, with u uniform in [-1, 1). One class has line `peak`;
-   which class it is changes from row to row. If `tied`, two classes have line `peak`. The other
-   classes have line `usual`. */
+/* A logit is scale u + offset, with u uniform in [-1, 1). One class of a row, or two if `tied`, has
+   the scale and offset of `peak`; the other classes have those of `usual`. The class with the peak
+   changes from row to row. */
 typedef struct {
   double scale, offset;
 } Line;
 static const struct {
   Line usual, peak;
-  double slope; /* added per class */
+  double slope; /* c slope is added to the logit of class c */
   bool tied;
 } kinds[] = {
     {{3, 0}, {3, 0}, 0, false},
     {{1e4, 0}, {1e4, 0}, 0, false},
-    {{500, -1000}, {500, -1000}, 0, false}, /* a maximum that starts at 0 fails here */
+    {{500, -1000}, {500, -1000}, 0, false}, /* fails if a running maximum starts at 0 */
     {{0, -3.25}, {0, -3.25}, 0, false},
     {{1, 0}, {0, 60}, 0, false},
     {{0, -1e30}, {1, 0}, 0, false},
@@ -24,7 +24,7 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Returns a logit. In a tie with 33 classes or more, an earlier lane sees the second of the two. */
+/* Returns a logit. If two of 33 classes or more tie, a lower lane reads the second of the two. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -32,7 +32,7 @@ static double logit(size_t kind, int r, int c, int classes, double u) {
   return line.scale * u + line.offset + kinds[kind].slope * c;
 }
 
-/* Returns the first or the last of the largest logits. */
+/* Returns the class with the largest logit; among equal logits, the first or the last. */
 static int largest(const double *z, int classes, bool last) {
   int best = 0;
   for (int c = 1; c < classes; c++)
@@ -47,7 +47,7 @@ typedef struct {
   double *log_p; /* (rows, classes), in float64 */
 } SoftmaxCase;
 
-/* Sums begin with the largest logit. If it is -1e30, it would swallow the logarithm of a sum. */
+/* Subtracts the largest logit first: at -1e30, adding a logarithm to it would change nothing. */
 static double *log_softmax(const double *z, int rows, int classes) {
   double *log_p = copy_of(z, area(rows, classes));
   for (int r = 0; r < rows; r++) {
@@ -59,7 +59,7 @@ static double *log_softmax(const double *z, int rows, int classes) {
   return log_p;
 }
 
-/* Labels are, in turn, the first largest logit, the last largest, and two at random. */
+/* The labels of four rows are the first largest logit, the last largest, and two random classes. */
 static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
   const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
@@ -81,12 +81,12 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
   return s;
 }
 
-/* Returns the absolute error allowed to a log-probability or loss of this value. It is (z - max) -
-   log(sum). It has two roundings relative to the value, and the error of the sum, which the
-   logarithm makes absolute: sqrt(classes) 2^-24 for the additions, as for products, and a few units
-   in the last place for expf and logf (2 and 1 by the CUDA manual), for the logarithm (at most 7)
-   and for the rescaling of an online sum. A saturating log(max(p, 1e-6)) is off by orders of
-   magnitude. */
+/* Returns the absolute error allowed to a log-probability or loss of this value, which is computed
+   as (z - max) - log(sum). Two roundings are relative to the value. The relative error of the sum
+   becomes an absolute error of its logarithm: sqrt(classes) 2^-24 for the additions, as for
+   products, and a few units in the last place for expf and logf (2 and 1 by the CUDA manual), for
+   the logarithm (at most 7) and for the rescaling of an online sum. log(max(p, 1e-6)), which cuts
+   off small probabilities, is wrong by orders of magnitude. */
 static double log_tolerance(double value, int classes) {
   return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
 }
@@ -98,8 +98,8 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-/* A probability's relative error is the absolute error of its logarithm. The term 4 |log p| is at
-   most 4 / e after multiplying by p. */
+/* The relative error of a probability p is the absolute error of log p. One term of it is 4 |log
+   p|; multiplied by p, that is at most 4 / e. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
   const int rows = s->batch.view.rows, filled = s->batch.filled;
   const float *dz = fetch_floats(d_dz, area(rows, s->classes));
@@ -116,7 +116,7 @@ static void assert_gradient(const char *what, const SoftmaxCase *s, const float 
   }
 }
 
-/* ranking: (rows, classes). A row is correct if the label has its first largest value. */
+/* A row is correct if its label is the first of its largest values in `ranking` (rows, classes). */
 static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_results,
                            const float *ranking) {
   const uint32_t end = s->batch.state.end;
@@ -139,17 +139,17 @@ static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_
   }
 }
 
-/* The ways to the loss and the gradient of the logits: three kernels (level none), one kernel
-   (level layer), and the last layer's kernel, if the layer is small enough. */
+/* Three ways compute the loss and the gradient of the logits: several kernels (level none), one
+   kernel (level layer), and the last layer's kernel, for layers that are small enough. */
 enum { UNFUSED, FUSED, HEAD, WAYS };
 static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 
 typedef struct {
   float *d_dz[WAYS]; /* (rows, classes) each */
-  float *d_p, *d_dx; /* of UNFUSED and HEAD */
+  float *d_p, *d_dx; /* probabilities of UNFUSED; input gradient of HEAD */
 } Outputs;
 
-/* Runs a last layer whose logits are its input, bit for bit. */
+/* Runs the last layer's kernel with weights that make the logits equal the input, bit for bit. */
 static void run_head(BatchView view, const float *d_z, int classes, float *d_logits, float *d_dz,
                      float *d_dx, RowResults results) {
   const size_t count = area(classes, classes);
@@ -161,8 +161,8 @@ static void run_head(BatchView view, const float *d_z, int classes, float *d_log
          results);
 }
 
-/* Runs all ways on the logits d_z (rows, classes). Results are the caller's arrays, gradients are
-   new. */
+/* Runs all ways on the logits d_z (rows, classes). Writes to the caller's results and to new arrays
+   for the gradients. */
 static Outputs run_ways(BatchView view, const float *d_z, int classes,
                         const RowResults results[WAYS]) {
   const size_t count = area(view.rows, classes);
@@ -212,7 +212,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* the step is full with more to follow, just full or short, or the range is over */
+        /* the step is full and more rows follow, just full, short, or empty */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
@@ -222,11 +222,11 @@ KERNEL_TEST(test_softmax) {
       }
 }
 
-/* Ranks share the rows of a step. Each has the bits that one rank has for these rows. Its gradient
-   is the mean over the rows of all ranks. */
+/* Ranks share the rows of a step. For its rows, each rank must compute the same bits as one rank
+   would. Gradients are divided by the number of rows of all ranks. */
 KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
-  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* some ranks have none */
+  foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* in some cases, ranks have no rows */
     const SoftmaxCase s = make_softmax_case(0, ROWS, CLASSES, *left, true);
     const RowResults whole[WAYS] = NEW_RESULTS(&s.batch), parts[WAYS] = NEW_RESULTS(&s.batch);
     const Outputs all = run_ways(s.batch.view, s.z.d, CLASSES, whole);
@@ -254,8 +254,8 @@ KERNEL_TEST(test_ranks_share_a_step) {
   }
 }
 
-/* Compares both gemms of the last layer with float64. The backward one uses the gradients it
-   found. */
+/* Compares both gemms in the last layer's kernel with float64. The reference of the backward gemm
+   uses the kernel's gradient of the logits. */
 static void check_head_gemms(Shape s, uint64_t seed) {
   const size_t zs = z_count(s), xs = x_count(s);
   const Batch batch = make_batch(s.rows, 16, s.out, s.rows - s.rows / 3, true, seed);

@@ -1,19 +1,19 @@
-/* The products of wide layers (layer/wide.cu), compared with the float64 reference on shapes that
-   no tile divides, and the planes of fp16 terms that they read and write. */
+/* Compares the products of wide layers (layer/wide.cu) with the float64 reference, on shapes that
+   are no multiples of a tile. Tests the planes of fp16 terms that they read and write. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* The ways to multiply: as in a run, and by mma.sync in tiles of each size. */
+/* The ways to multiply: as in a run, and by mma.sync with each of two tile sizes. */
 enum { WAYS = 3 };
 
-/* Returns in how many ways a shape is tried. For a large one, the host's comparison takes most of
-   the time. */
+/* Returns in how many ways a shape is tried. Large shapes are tried in one way, since the reference
+   takes long. */
 static int ways_of(Shape s) {
   return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }
 
-/* Makes kernels use a way from now on. Returns false if there is no such way. */
+/* Makes kernels multiply in this way from now on. Returns false if there is no such way. */
 static bool choose_way(int way, int ways) {
   static const int sides[WAYS] = {0, 64, 128};
   if (way < ways) wide_test_mma(sides[way]);
@@ -37,7 +37,7 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
   return p;
 }
 
-/* Returns a layer's input. It has one term if it is the batch's pixels. */
+/* Returns a layer's input. Pixels have one term. */
 static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
   if (!pixels) return planes_of(x, terms, s.rows, s.in);
   const float of_pixels = 255;
@@ -47,7 +47,7 @@ static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms,
   return p;
 }
 
-/* Returns the value of fp16 bits. */
+/* Returns the value of an fp16 number, given by its bits. */
 static float term(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
   const float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
@@ -56,7 +56,7 @@ static float term(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Returns the planes' values, on the device. The sum of two terms is exact. */
+/* Returns the sums of the planes' terms, on the device. These sums are exact. */
 static float *values_of(Planes p) {
   const size_t pitch = planes_pitch(p.columns);
   const uint16_t *bits = fetch(p.d, (size_t)p.terms * p.plane * sizeof *bits);
@@ -71,14 +71,14 @@ static float *values_of(Planes p) {
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
 
-/* Returns the error allowed to a kernel that reads planes of `terms` terms and writes such planes,
-   which round once more. */
+/* Returns the error allowed to a kernel that reads and writes planes of `terms` terms. Writing them
+   is one more rounding. */
 static double planes_bound(int terms, int k, int others) {
   return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
 }
 
-/* The last term has 11 bits, or fewer below fp16's normal range. There the error is at most 2^-25,
-   if the largest of all values is scaled to 2^11 or more. */
+/* The last term of a split has 11 bits. It has fewer if it is below fp16's normal range, with an
+   error of at most 2^-25 after a scaling that makes the largest value 2^11 or more. */
 static void assert_split(float value, float expected, int terms) {
   const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
@@ -107,8 +107,8 @@ WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes, Shape s, uint64
   }
 }
 
-/* Scaled largest values, except 0, are from 2^11 to 2^12, or as near as scales allow. A gradient's
-   scale takes the bound for the largest gradient of the logits. */
+/* Scaling makes the largest value of an array, unless it is 0, 2^11 to 2^12 or as near as scales
+   allow. The scale of a gradient is computed from a bound on the gradient of the logits. */
 KERNEL_TEST(test_scales) {
   enum { COUNT = 1001, ARRAYS = 5 };
   static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
@@ -125,8 +125,8 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* Every kernel that writes planes notes a value beyond fp16, but not a value in a row that does not
-   exist. */
+/* Every kernel that writes planes reports a value beyond fp16. A tile's rows beyond the end of the
+   array are never reported. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {
@@ -147,8 +147,8 @@ KERNEL_TEST(test_overflow) {
   }
 }
 
-/* A weight or a row is far larger than all others, or all values are tiny. Sums without the large
-   values are as exact as ever. */
+/* A weight or a row is far larger than all others, or all values are tiny. Sums without large
+   values must be as exact as in other cases. */
 KERNEL_TEST(test_far_apart) {
   static const struct {
     double weight, row, all;
@@ -176,9 +176,9 @@ KERNEL_TEST(test_far_apart) {
   }
 }
 
-/* Tiles are 128 x 128 x 64. These shapes have their edges, more tiles than multiprocessors, sums
-   that are long enough to be split, and sums so short that the ring holds those of several
-   tiles. */
+/* Tiles are 128 x 128 x 64. These shapes end at or beside the edge of a tile, have more tiles than
+   a GPU has multiprocessors, have sums that are long enough to be split, or have sums so short that
+   the ring of stages holds several tiles. */
 static const Shape wide_shapes[] = {
     {129, 65, 127},    {128, 64, 128},   {127, 128, 129}, {256, 192, 256},
     {1, 4096, 1},      {128, 2500, 52},  {61, 1000, 500}, {2049, 40, 2050},
@@ -217,7 +217,7 @@ WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t se
         assert_near("wide forward", s, values_of(y), expected, count, limit);
         LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, activates);
         assert_exact(d_alone, fetch_floats(d_y, count), count);
-        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the bias's 1 is still there */
+        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the bias's 1 must stay */
         for (int r = 0; r < s.rows; r++)
           assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
       }
@@ -245,7 +245,7 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   }
 }
 
-/* The planes hold what launch_head stores as floats. The results have the same bits. */
+/* The planes hold the numbers that launch_head stores as floats. Results have the same bits. */
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
@@ -297,7 +297,7 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-/* A stored gradient is the one that the update uses. Nothing else is written then. */
+/* A stored gradient is the gradient that an update uses. Nothing else is written with it. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -337,7 +337,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
   }
 }
 
-/* A split sum is added in a fixed order, no matter which split is ready last. */
+/* The parts of a split sum are added in a fixed order, whichever part is ready last. */
 KERNEL_TEST(test_same_bits) {
   if (!wide_by()) skip();
   if (ON_EMULATOR) skip_because("the emulator has one order");

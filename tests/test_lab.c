@@ -1,12 +1,12 @@
-/* The kernel lab: compares every rung with its reference, and finds rungs that are wrong on
-   purpose. TEST_QUICK, for compute-sanitizer, has fewer and smaller sizes and no guard zones. */
+/* Compares every rung of the kernel lab with its reference. The harness must find rungs that are
+   wrong on purpose. TEST_QUICK, for compute-sanitizer, has small sizes and no guard zones. */
 #include "support/cuda_only.h"
 
 #include "base/random.h"
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* A rule for topic t, and for `part` of it. */
+/* Checks a rule for topic t; `part` names the part of t. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
 
@@ -35,7 +35,7 @@ TEST(test_fill) {
   uint16_t *rounded = allocate(COUNT, sizeof(uint16_t));
   double sum = 0, squares = 0;
   lab_fill(LAB_FLOAT32, values, COUNT, 5);
-  lab_fill(LAB_BFLOAT16, rounded, COUNT, 5); /* the upper half of a float */
+  lab_fill(LAB_BFLOAT16, rounded, COUNT, 5); /* a bfloat16 is the upper half of a float */
   for (int i = 0; i < COUNT; i++) {
     const double value = (double)values[i] / (i % 61 == 0 ? 100 : 1);
     const uint32_t bits = (uint32_t)rounded[i] << 16;
@@ -54,7 +54,7 @@ static double plane(LabSize size) {
   return (double)(size.dim[0] * size.dim[1]);
 }
 
-/* The reference copies the input. */
+/* A reference that copies the input. */
 static void the_input(const LabRange *range) {
   const float *input = (const float *)range->h_in[0] + range->first;
   for (int64_t i = 0; i < range->count; i++) {
@@ -86,7 +86,7 @@ TEST(test_sizes) {
 
 static const GpuLimits h100 = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
 
-/* Returns true if the emulator lacks the rung: it has neither libraries nor parts. */
+/* Returns true on the emulator for rungs that it cannot run: libraries and parts. */
 static bool is_absent(const LabRung *rung) {
   return ON_EMULATOR && (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART);
 }
@@ -95,7 +95,7 @@ static void needs_device(void) {
   if (!ON_EMULATOR) needs_gpu();
 }
 
-/* Calls lab_measure, which must succeed. */
+/* Returns the table that lab_measure fills; it must succeed. */
 static json_t *measure(const LabTopic *topic, int problem, LabSize size, LabHow how) {
   json_t *table = lab_table(topic, problem, size);
   if (!lab_measure(table, topic, problem, size, &how, &error)) fail_msg("%s", error.text);
@@ -116,7 +116,7 @@ static cudaError_t unwritten_last(const LabCall *call) {
                          cudaMemcpyDefault, call->stream);
 }
 
-/* Copies, then changes a byte of an array, at `place`. */
+/* Copies as a right rung does, then changes the byte at `place` in an array. */
 static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
   const cudaError_t status = copy_right(call);
   char *at = (char *)array + place; /* changes a const input on purpose */
@@ -168,7 +168,7 @@ static const struct {
               TRICK("refuses", copy_right, LAB_REFUSED, "it serves nobody", .refuse = refuse_all),
               TRICK("part", unwritten_last, LAB_UNCHECKED, "", .kind = LAB_PART),
               TRICK("library", copy_right, "", "", .kind = LAB_LIBRARY),
-              /* This comes last, because later results would be wrong, too. */
+              /* This must come last: it makes all later results wrong, too. */
               TRICK("input", change_input, LAB_WRONG, "it changed an input", .kind = LAB_RUNG)};
 enum { TRICKS = LENGTH(tricks) };
 
@@ -202,7 +202,7 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Returns size `index`: edges, another one in each dimension; the largest; then random sizes. */
+/* Returns size `index`: edge cases, which differ in each dimension, the largest, random sizes. */
 static LabSize size_to_test(const LabTopic *topic, int index) {
   static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES, so all edges occur */
   LabSize size;
@@ -218,8 +218,8 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
   return size;
 }
 
-/* Checks all rungs at that size, or at a larger one that they accept. *right counts how often each
-   was right. */
+/* Checks all rungs at a size, or at the next size that the topic accepts. Adds 1 to right[i] if
+   rung i did not refuse it. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
                        int *right) {
   for (int d = lab_dims(topic) - 1; d >= 0 && topic->refuse && topic->refuse(problem, size); d--)
@@ -239,7 +239,7 @@ static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_
   json_decref(table);
 }
 
-/* A rung may refuse everything if the GPU or its code is older, or if a library is missing. */
+/* A rung may refuse all sizes only if the GPU or the build is too old or a library is missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
@@ -261,7 +261,7 @@ TEST(test_every_rung) {
     for (int p = 0; p < t->problem_count; p++)
       for (int i = 0; i < SIZES; i += ON_EMULATOR ? SIZES / 2 : quick() ? SIZES / 5 : 1)
         check_size(t, p, size_to_test(t, i), (uint64_t)i + 1, right);
-    /* Blocks process more than one tile: there are more tiles than any GPU has multiprocessors. */
+    /* With more tiles than any GPU has multiprocessors, blocks must process several tiles. */
     for (int p = 0; p < t->problem_count && t == &lab_matmul && !quick(); p++)
       check_size(t, p, (LabSize){{2049, 4361, 72}}, 1, right);
     for (int i = 0; i < t->rung_count; i++)

@@ -1,5 +1,5 @@
-/* The loader between a real reader and a pretended device. The device copies a buffer as late as it
-   may, and notices when a buffer is written before it was copied. */
+/* Tests the loader between a real reader and a simulated device. The device copies each buffer as
+   late as allowed. It notices if a buffer is overwritten before it is copied. */
 #include "engine/loader.h"
 #include "support/csv.h"
 
@@ -19,7 +19,7 @@ static struct {
   uint64_t windows;           /* uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-  char calls[512]; /* in order: a digit for taking that buffer, u for an upload */
+  char calls[512]; /* in order: the digit of a buffer that is taken, u for an upload */
   Call fails;      /* this call fails after `good_calls` calls */
   unsigned good_calls;
 } device;
@@ -31,7 +31,7 @@ static bool goes_well(Call call, char letter, Error *why) {
   return error_set(why, "call %d failed", (int)call);
 }
 
-/* Copies the uploaded rows of the buffer, which must be unchanged since the upload. */
+/* Copies the uploaded rows of a buffer. The buffer must be unchanged since the upload. */
 static void copy(int buffer) {
   const uint8_t *bytes = (const uint8_t *)&device.buffer[buffer];
   for (size_t i = 0; device.rows[buffer] && i < sizeof(Buffer); i++)
@@ -82,7 +82,7 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
   return (unsigned)((row * 31 + i * 101) % 256);
 }
 
-/* Opens `rows` rows, followed by `after`. */
+/* Writes a file of `rows` rows and the text `after`, and opens it. */
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
   FILE *file = folder_create(path);
   for (uint64_t r = 0; r < rows; r++) {
@@ -95,7 +95,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   return open_reader(2, 0);
 }
 
-/* Feeds the rest of the file. */
+/* Loads the rest of the file. */
 static bool feed(Loader *loader) {
   bool good;
   loader->engine = &device.engine;
@@ -107,13 +107,13 @@ static bool feed(Loader *loader) {
   return good;
 }
 
-/* Files of less than, exactly and more than one buffer of 8 rows, of two, and of many. In a ring
-   two buffers alternate, and the dataset holds the last rows. */
+/* Files have fewer rows than a buffer of 8, exactly 8, more, and so on up to many buffers. In a
+   ring, the two buffers alternate, and the dataset holds the last rows. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, RING = 2 * STAGING_ROWS };
   for (int ring = 0; ring < 2; ring++)
     foreach (rows, VALUES(uint64_t, 1, 7, 8, 9, 16, 17, 56, 163)) {
-      open_device(FIRST + (ring ? RING : *rows), INPUTS); /* not one row too many */
+      open_device(FIRST + (ring ? RING : *rows), INPUTS); /* room for exactly these rows */
       Loader loader = {.reader = open_rows(*rows, ""), .start = FIRST, .ring = ring};
       OK(feed(&loader));
       assert_int_equal(loader.done, *rows);
@@ -127,16 +127,16 @@ TEST(test_every_row_arrives) {
     }
 }
 
-/* A network that does not fit, a row of the file, or a call of the engine fails. */
+/* The network does not fit the file, a row is bad, the dataset is full, or a call fails. */
 TEST(test_failures) {
   static const struct {
     uint64_t dataset_rows, first_row, file_rows;
-    const char *after; /* those rows */
+    const char *after; /* text after these rows */
     Call fails;
     unsigned good_calls;
-    uint64_t rows; /* that are fed */
+    uint64_t rows; /* rows that are loaded */
     const char *message, *calls;
-    int inputs; /* of the network */
+    int inputs; /* inputs of the network */
   } cases[] = {
       {18, 3, 16, "", NO_CALL, 0, 8, "the dataset of 18 rows is too small", "0u1", 5},
       {400, 0, 1, "", NO_CALL, 0, 0, "5 pixels a row, but the network takes 6", "", 6},

@@ -1,5 +1,5 @@
-/* A network in a cluster (kernels/many/), compared with the float64 reference: in one call and in
-   parts. */
+/* Compares a network that trains in one cluster (kernels/many/) with the float64 reference, in one
+   call and in several. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -17,21 +17,21 @@ static const Kind kinds[] = {
     {784, {15, 8}, 2, 64, 10, 1},
 };
 
-/* A network, its training rows, and its rule. */
+/* A network, its training rows and its update rule. */
 typedef struct {
   EngineConfig config;
   TrainRange range;
   uint8_t *pixels;
   uint16_t *labels;
-  ManyJob job;  /* a run's own arrays are not set */
-  float *start; /* parameters, then momenta */
+  ManyJob job;  /* without the arrays that each run has for itself */
+  float *start; /* initial parameters, then momenta */
 } Case;
 
 static void needs_many(void) {
   if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
 }
 
-/* Case `number` of a kind has its own seed, order, rate and rule. */
+/* Returns case `number` of a kind. Each number has another seed, order, rate and rule. */
 static Case make_case(const Kind *k, int number) {
   Case c = {.config.training.batch = k->batch};
   Network *n = &c.config.network;
@@ -53,7 +53,7 @@ static Case make_case(const Kind *k, int number) {
   c.start = host(2 * floats * sizeof(float));
   network_initialise(n, (uint64_t)number, c.start);
   reference_fill(momenta, floats, -0.01, 0.01, (uint64_t)number);
-  for (size_t p = 0; p < floats; p++) /* padding and biases have none */
+  for (size_t p = 0; p < floats; p++) /* padding and biases start without momentum */
     c.start[floats + p] = c.start[p] != 0 ? (float)momenta[p] : 0;
   c.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
                     .d_pixels = to_device(c.pixels, k->rows * stride),
@@ -71,13 +71,13 @@ static Case make_case(const Kind *k, int number) {
 
 /* The results of a run. */
 typedef struct {
-  const float *arrays, *loss; /* as Case.start; (rows) */
+  const float *arrays, *loss; /* arrays: like Case.start; loss: (rows) */
   const uint8_t *correct;
   size_t rows;
   ResultSums sums;
 } Trained;
 
-/* Trains the network in launches of `piece` steps. */
+/* Trains the network in several launches of `piece` steps. */
 static Trained train(const Case *c, uint64_t piece) {
   const size_t floats = c->config.network.floats;
   const uint64_t batch = (uint64_t)c->job.shape.batch, steps = c->range.steps;
@@ -142,7 +142,7 @@ KERNEL_TEST(test_networks) {
     }
 }
 
-/* A number that is too large for its terms is reported, wherever it occurs. */
+/* A number that is too large for fp16 terms is reported, wherever it occurs. */
 KERNEL_TEST(test_overflow) {
   static const struct {
     int layer;

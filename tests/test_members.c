@@ -1,5 +1,5 @@
-/* Members of a CUDA engine: networks that train at once on its rows. Each has the same result as
-   alone. */
+/* Tests the members of a CUDA engine: networks that train at the same time on its rows. Each must
+   have the same result as when it trains alone. */
 #include "support/engine_tests.h"
 
 enum { MEMBERS = 3, LAYER = 1 };
@@ -13,7 +13,7 @@ static EngineConfig usual_of(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
 }
 
-/* Opens an engine with the case's rows that may have members, or skips the test. */
+/* Opens an engine that may have members, with the case's rows. Skips the test if there is none. */
 static Engine *open_first(const Case *c, const Data *d) {
   const EngineConfig config = usual_of(c);
   needs_gpu();
@@ -24,7 +24,7 @@ static Engine *open_first(const Case *c, const Data *d) {
   return first;
 }
 
-/* Sets the engine's parameters. The first weight is `weight`. */
+/* Sets the engine's parameters to initial values, but the first weight to `weight`. */
 static Engine *begin(Engine *engine, float weight) {
   const Network *n = &engine->config.network;
   float *parameters = allocate(n->floats, sizeof *parameters);
@@ -38,7 +38,7 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains the members at once, member m at first + m + 1 times the case's rate, and closes them. */
+/* Trains all members at once, member m at first + m + 1 times the case's rate. Then closes them. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)
@@ -74,7 +74,7 @@ ENGINE_TEST(test_members_in_clusters) {
   check_members(usual_case());
 }
 
-/* A network in one cluster, and one in two clusters. */
+/* Tests a network that takes one cluster and a network that takes two. */
 ENGINE_TEST(test_members_by_tiles) {
   Case c = *usual_case();
   c.hidden_count = 1;
@@ -85,7 +85,7 @@ ENGINE_TEST(test_members_by_tiles) {
   check_members(&c);
 }
 
-/* Networks of other levels train one after the other. */
+/* Networks of other levels than epoch train one after the other. */
 ENGINE_TEST(test_level_step_has_no_members) {
   EngineConfig config = usual_of(usual_case());
   config.training.fusion = FUSION_STEP;
@@ -94,8 +94,8 @@ ENGINE_TEST(test_level_step_has_no_members) {
   assert_int_equal(engine->call->members(engine), 0);
 }
 
-/* Level layer repeats a member that is too large for fp16, which then has level layer's bits. Other
-   members' bits stay. */
+/* If numbers of a member are too large for fp16, level layer repeats this member's work. The member
+   then has level layer's bits. The other members keep their bits. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);

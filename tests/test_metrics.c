@@ -1,8 +1,8 @@
-/* Metrics: the answers and losses that they count, and their exact output. */
+/* Tests metrics: the answers and losses that they count, and their exact output. */
 #include "model/metrics.h"
 #include "support/test.h"
 
-/* Metrics that are closed at the end of their block. */
+/* Declares metrics that are closed at the end of their block. */
 #define SCORES __attribute__((cleanup(metrics_close))) Metrics
 
 static Metrics open_scores(int classes) {
@@ -12,7 +12,7 @@ static Metrics open_scores(int classes) {
   return scores;
 }
 
-/* Counts a row of this truth with this answer. */
+/* Counts `times` rows with this truth and this answer. */
 static void add(Metrics *scores, int truth, int answer, int times) {
   static float logits[1024];
   logits[answer] = 1;
@@ -20,7 +20,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* A count is indexed by truth, then answer. Among equal logits the first is the answer. */
+/* Counts are indexed by truth, then answer. Among equal logits the first is the answer. */
 TEST(test_where_rows_are_counted) {
   SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);
@@ -29,10 +29,10 @@ TEST(test_where_rows_are_counted) {
   static const uint64_t expected[] = {0, 0, 0, 0, 1, 0, 1, 1, 0};
   assert_memory_equal(scores.counts, expected, sizeof expected);
   assert_int_equal(scores.correct, 1);
-  metrics_close(&scores); /* and once more */
+  metrics_close(&scores); /* closing twice is harmless */
 }
 
-/* No logits overflow, and the largest possible loss is finite. */
+/* Extreme logits do not overflow, and the largest possible loss is finite. */
 TEST(test_extreme_logits) {
   const float logits[] = {1e30f, -1e30f, 1e30f};
   double probabilities[3];
@@ -47,8 +47,8 @@ static const char *print(const Metrics *scores) {
   return PRINTED(file, metrics_print(scores, file));
 }
 
-/* The columns of the matrix are as wide as its largest count needs. Class 2 is never the answer and
-   class 3 has no rows. */
+/* The matrix's columns are as wide as the largest count. Class 2 is never the answer, and class 3
+   has no rows. */
 TEST(test_matrix) {
   SCORES scores = open_scores(4);
   add(&scores, 0, 0, 30);
@@ -73,7 +73,7 @@ TEST(test_matrix) {
             "    0 123456     10      .      .   123466     99.98%   99.99%   99.99%\n");
 }
 
-/* The largest number of classes. More than 16 have no matrix. */
+/* Tests the largest number of classes. For more than 16 classes, no matrix is printed. */
 TEST(test_1024_classes) {
   SCORES scores = open_scores(1024);
   for (int c = 0; c < 1024; c++) add(&scores, c, c, 1);

@@ -1,4 +1,4 @@
-/* network.c and random.h. */
+/* Tests network.c and random.h. */
 #include "model/network.h"
 #include "base/random.h"
 #include "support/test.h"
@@ -32,7 +32,7 @@ static float *initialise(const Network *network, uint64_t seed) {
   return parameters;
 }
 
-/* Weights fill ±sqrt(6 / in) with the moments of a uniform distribution. All else is exactly 0. */
+/* Weights are uniform in ±sqrt(6 / in), as their moments show. Biases and padding are exactly 0. */
 TEST(initial_parameters) {
   Network network;
   assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));
@@ -59,7 +59,7 @@ TEST(initial_parameters) {
 
 /* ---- random ---------------------------------------------------------------------------- */
 
-/* Known answers for philox4x32 at 10 rounds, from the test vectors its authors publish. */
+/* Known answers of philox4x32 with 10 rounds, from the test vectors that its authors published. */
 TEST(philox_known_answers) {
   static const struct {
     uint64_t seed, stream, counter;
