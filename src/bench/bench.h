@@ -1,18 +1,18 @@
-/* The parts of mlp-bench. Every measurement becomes a line of a record. */
+/* The functions that the parts of mlp-bench share. Every measurement becomes a line of a record. */
 #pragma once
 
 #include "engine/engine.h"
 #include "measure/record.h"
 
-/* Functions of src/bench/cuda and src/measure/cuda: NULL without CUDA. */
+/* Marks functions of src/bench/cuda and src/measure/cuda. Without CUDA they are NULL. */
 #define BENCH_CUDA __attribute__((weak))
 
-/* Adds the lines of a file, which mlp-bench or scripts/compare_peers.py must have written. */
+/* Adds the lines of a file that mlp-bench or scripts/compare_peers.py wrote. */
 bool bench_read(Record *record, const char *path, Error *error);
 
 /* Prints all tables, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* Draws the epochs of the first network at the smallest batch as a PNG. */
+/* Draws the epochs that have the first epoch's network, batch and number of networks, as a PNG. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
@@ -31,15 +31,15 @@ typedef struct {
   const char *train, *test; /* CSV files */
   BenchShapes shapes;       /* every shape is timed at every batch and number of networks */
   BenchNumbers batches, networks;
-  int epochs; /* epochs to time of each; slow ones get fewer */
+  int epochs; /* timed epochs per case; slow cases get fewer */
 } BenchPlan;
 
-/* Makes all measurements of mlp-bench and adds their lines. levels.c */
+/* Makes all measurements of mlp-bench and adds their lines (in levels.c). */
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error);
 
-/* Opens the same training step, made of cuBLAS products and the small kernels of level none. */
+/* Opens an engine whose training step uses cuBLAS for products and level none's small kernels. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
-/* Adds the lines of the machine and its ceilings. */
+/* Adds the line of the machine and the lines of its ceilings. */
 bool bench_gpu(Record *record, const char *name, Error *error) BENCH_CUDA;
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

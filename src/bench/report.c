@@ -1,4 +1,4 @@
-/* Shows a record of mlp-bench as tables and as a chart. */
+/* Prints a record of mlp-bench as tables, and draws it as a chart. */
 #include "bench/bench.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ bool bench_read(Record *record, const char *path, Error *error) {
           error_set(error, "%s is no record of mlp-bench: it has no epochs", path));
 }
 
-/* Two epochs can be compared if these fields are the same. */
+/* Two epochs can be compared if they agree in these fields. */
 static const char *const same_case[] = {"hidden", "networks", "batch", NULL};
 
 static bool is_same_case(const json_t *a, const json_t *b) {
@@ -26,13 +26,13 @@ static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
-/* Returns the time of our fastest level that is at least as accurate, or NAN. */
+/* Returns the time of our fastest level whose precision is at least the epoch's, or NAN. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
   foreach_of (line, record, "epoch", NULL)
     if (is_level(line) && is_same_case(line, epoch) &&
         (text_is(line, "precision", "fp32") || line_same(line, epoch, "precision")))
-      best = fmin(best, number_of(line, "ms_per_epoch")); /* the other if one is NAN */
+      best = fmin(best, number_of(line, "ms_per_epoch")); /* fmin ignores NAN */
   return best;
 }
 
@@ -47,7 +47,7 @@ static int compare_epochs(const void *a, const void *b) {
   return (order > 0) - (order < 0);
 }
 
-/* Returns the measured epochs in that order. */
+/* Returns the measured epochs in the order of compare_epochs. */
 static Lines sorted_epochs(const Record *record) {
   const Lines timed = lines_of(record, "epoch");
   if (timed.count) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);
@@ -71,13 +71,12 @@ static ShortText times_best(const TableCell *at) {
   return text_of_number(number_of(at->row, "ms_per_epoch") / best_for(at->record, at->row));
 }
 
-/* Shows Amdahl's bound (1967): how many times faster the whole would be if the part took no
-   time. */
+/* Returns Amdahl's bound (1967): the speedup of the whole if the part took no time. */
 static ShortText bound(const TableCell *at) {
   return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }
 
-/* The tables, as bits, in the order of their sections. */
+/* The tables as bits, in the order of `sections`. */
 enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program that was built without CUDA has this empty list. */
+/* The empty list of a program that was built without CUDA. */
 LAB_CUDA const LabTopic *const lab_topics[] = {NULL};
 
 const LabTopic *lab_find(const char *name) {
@@ -67,14 +67,14 @@ ShortText lab_size_text(const LabTopic *topic, LabSize size) {
   return text;
 }
 
-/* Returns false if the text is not written as the topic's sizes are. */
+/* Returns false if the text does not have the form of the topic's sizes. */
 static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
   const int dims = lab_dims(topic);
   *size = (LabSize){{1, 1, 1}};
   for (int d = 0; d < dims; d++) {
     char *end;
     if (!isdigit((unsigned char)*text)) return false;
-    size->dim[d] = strtoll(text, &end, 10); /* the largest number if it is too large */
+    size->dim[d] = strtoll(text, &end, 10); /* gives INT64_MAX if the number is too large */
     if (size->dim[d] < 1 || *end != (d < dims - 1 ? 'x' : '\0')) return false;
     text = end + 1;
   }
@@ -82,7 +82,7 @@ static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
 }
 
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error) {
-  static const int64_t MOST = (int64_t)1 << 40; /* elements of an array of two dimensions */
+  static const int64_t MOST = (int64_t)1 << 40; /* maximum elements of any two dimensions */
   if (!read_size(topic, text, size))
     return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name,
                      topic->dims, lab_size_text(topic, topic->sizes[0]).text, text);
@@ -114,7 +114,7 @@ const json_t *lab_ceiling(const Record *record, const json_t *topic) {
                              : "float32 multiply-adds alone");
 }
 
-/* Returns the rung of that name and sets its number in the topic, from 1; NULL if there is none. */
+/* Returns the rung of that name, or NULL, and sets its number in the topic, which counts from 1. */
 static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   *number = 0;
   foreach_in (rung, json_object_get(topic, "rungs")) {
@@ -124,17 +124,16 @@ static const json_t *find_rung(const json_t *topic, const char *name, size_t *nu
   return NULL;
 }
 
-/* Returns the ms of the first row of that kind or, if `best`, of the fastest; NAN if none was
-   timed. */
+/* Returns the ms of the first or, if `best`, of the fastest timed row of that kind, or NAN. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)
     if (text_is(row, "kind", kind) && (best || isnan(found)))
-      found = fmin(found, number_of(row, "ms")); /* the other if one is NAN */
+      found = fmin(found, number_of(row, "ms")); /* fmin ignores NAN */
   return found;
 }
 
-/* Completes a row from its rung and from other rows. Returns false if it has no rung. */
+/* Completes a table's rows from their rungs and from other rows. Fails if a rung is unknown. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");
@@ -218,7 +217,7 @@ void lab_add_all(Record *record) {
   }
 }
 
-/* Checks that a topic's line comes before its tables. */
+/* Checks that a table's topic has a line before it, and completes the table. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
   if (!line_is(line, "table")) return true;
   return lab_topic_line(record, text_of(line, "topic"))

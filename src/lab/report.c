@@ -8,10 +8,10 @@
 
 #include "base/sizes.h"
 
-/* The tables of one topic and problem. The first one has the ladder's size. */
+/* The tables of one topic and problem. The first table has the ladder's size. */
 typedef struct {
   const Record *record;
-  const json_t *topic, *table; /* table is the first one, or NULL if there is none */
+  const json_t *topic, *table; /* `table` is the first table, or NULL */
   const char *problem;
   Lines rows, others; /* rows of the ladder; rows of other sizes */
 } Ladder;
@@ -20,7 +20,7 @@ typedef struct {
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {
-    /* A title of NULL stands for the topic's sizes, or its unit. */
+    /* If a title is NULL, the topic's dimensions or its unit are the title. */
     {"#", .key = "number", .format = "%.0f", .in = LADDER},
     {NULL, .left = true, .key = "size", .in = OTHERS},
     {"rung", .left = true, .key = "rung"},
@@ -64,7 +64,7 @@ static void print_table(const Ladder *l, bool others, FILE *file, bool markdown)
 
 enum { WIDTH = 100 };
 
-/* Explains the words in the check column. */
+/* Prints the rows' notes, which explain the words in the column "check". */
 static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   bool any = false;
   foreach_line (row, rows) {
@@ -77,7 +77,7 @@ static void print_notes(const Lines *rows, FILE *file, bool markdown) {
   }
 }
 
-/* Returns true if an earlier ladder of the topic, for another problem, has the rung. */
+/* Returns true if an earlier ladder of the topic has the rung. */
 static bool shown_before(const Ladder *l, const char *rung) {
   foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
     if (table == l->table) return false;
@@ -87,8 +87,7 @@ static bool shown_before(const Ladder *l, const char *rung) {
   return false;
 }
 
-/* Prints a sentence for each rung of the table, under the rung's number. In a topic each is printed
-   once. */
+/* Prints each rung's lesson with the rung's number, once in a topic. */
 static void print_lessons(const Ladder *l, FILE *file, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;

@@ -20,7 +20,7 @@ void record_text(json_t *line, const char *key, const char *text) {
     json_object_set_new(line, key, json_string(text_is_utf8(text) ? text : text_shown(text).text));
 }
 
-/* Whole numbers are written without a point. */
+/* Writes whole numbers without a decimal point. */
 void record_number(json_t *line, const char *key, double value) {
   const bool is_whole = fabs(value) < 1e15 && value == floor(value);
   if (isfinite(value))
@@ -137,7 +137,7 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
                  Error *error) {
   FILE *file = fopen(path, "r");
   if (!file) return failed("open", path, error);
-  static char text[1 << 17]; /* a line */
+  static char text[1 << 17]; /* maximum length of a line */
   Error inner;
   bool good = true;
   for (int number = 1; good && fgets(text, sizeof text, file); number++) {
@@ -209,7 +209,7 @@ static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row
 
 enum { MAX_COLUMNS = 32 };
 
-/* Prints a row, or the titles if it is NULL. A plain line has no blanks at its end. */
+/* Prints a row or, if `row` is NULL, the titles. A line of plain text does not end with blanks. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
@@ -220,14 +220,14 @@ static void put_row(const Table *t, const TableColumn *columns, int count, const
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }
 
-/* Returns true if the rows differ in a key of the group. */
+/* Returns true if the two rows differ in a key of t->group. */
 static bool is_break(const Table *t, const json_t *a, const json_t *b) {
   for (const char *const *key = t->group; key && *key; key++)
     if (!line_same(a, b, *key)) return true;
   return false;
 }
 
-/* Returns true if the column belongs to the table and is not empty in all rows. */
+/* Returns true if the column belongs to the table and has a value in some row. */
 static bool is_shown(const Table *t, const TableColumn *c, const Lines *rows) {
   bool any = c->cell || rows->count == 0;
   foreach_line (row, rows) any = any || *text_of(*row, c->key) || isfinite(number_of(*row, c->key));

@@ -1,4 +1,4 @@
-/* The baseline: a level of fusion whose products are cuBLAS's. */
+/* The baseline: a level whose matrix products run in cuBLAS, and whose other kernels are small. */
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
@@ -16,7 +16,7 @@ bool bench_gpu(Record *record, const char *name, Error *error) {
   return record_good(record, error);
 }
 
-enum { WORKSPACE = 32 << 20 }; /* bytes, as many as cuBLAS takes on Hopper */
+enum { WORKSPACE = 32 << 20 }; /* bytes; cuBLAS's default on Hopper */
 
 typedef struct {
   cublasHandle_t handle;
@@ -24,8 +24,7 @@ typedef struct {
   void *d_workspace;   /* without it, cuBLAS would allocate memory inside the graphs */
 } Cublas;
 
-/* The first call sets the workspace after the stream, because cublasSetStream takes the workspace
-   away. */
+/* Sets the stream, then the workspace, because cublasSetStream resets the workspace. */
 static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
   if (c->stream == stream) return CUBLAS_STATUS_SUCCESS;
   c->stream = stream;
@@ -34,8 +33,9 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
                                          : status;
 }
 
-/* Queues C (m, n) = op(A) op(B), the sum over `depth`. All are row-major; a_columns and b_columns
-   are the columns in memory. cuBLAS is column-major, so it computes C^T = op(B)^T op(A)^T. */
+/* Queues C (m, n) = op(A) op(B), where op may transpose; sums have `depth` terms. Matrices are
+   row-major; a_columns and b_columns are their columns in memory. cuBLAS is column-major, so this
+   computes C^T = op(B)^T op(A)^T. */
 static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
                         int depth) {
@@ -77,7 +77,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
-/* One kernel updates all tensors, which lie in one array. The padding's gradient is 0. */
+/* One kernel updates all parameters, which lie in one array. The padding's gradient is 0. */
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   (void)first, (void)end;
   const size_t count = e->engine.config.network.floats;

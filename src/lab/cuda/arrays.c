@@ -10,21 +10,21 @@ const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_so
                                       &lab_matmul,   &lab_transpose,     &lab_histogram,
                                       &lab_pairwise, &lab_copy_patterns, &lab_divergence,
                                       &lab_constant,
-#ifndef ON_EMULATOR /* no special function units, no link to the host, no times */
+#ifndef ON_EMULATOR /* it has no special function units, no link to the host and no times */
                                       &lab_math,     &lab_transfers,
 #endif
                                       NULL};
 
 enum { FIELD = 21, LARGE_EVERY = 61 };
 
-/* Three uniform numbers of 21 bits, each from -1 to 1, have a sum of variance 1. */
+/* Returns the sum of three uniform numbers of 21 bits, from -1 to 1. The sum's variance is 1. */
 static float sum_of_three(uint64_t bits) {
   int32_t sum = -3 * (1 << (FIELD - 1));
   for (int i = 0; i < 3; i++) sum += (int32_t)(bits >> i * FIELD & ((1u << FIELD) - 1));
   return (float)sum * 0x1p-20f;
 }
 
-/* Rounds a float32 that is not NaN to its upper half: to the nearest, ties to even. */
+/* Rounds a float32 that is not NaN to the nearest bfloat16, ties to even. */
 static uint16_t bfloat16_of(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -58,12 +58,12 @@ static bool is_pageable(int block) {
   return block >= LAB_PAGEABLE && block != LAB_WORK;
 }
 
-/* Returns the bytes from one copy to the next. */
+/* Returns the bytes between the starts of adjacent copies. */
 static size_t stride_of(const LabArrays *a, int block) {
   return round_up(a->blocks[block].bytes, ALIGNMENT) + a->guard;
 }
 
-/* Returns the bytes of so many copies of the block, or of the work array, with all guards. */
+/* Returns the bytes of `copies` copies of a block with all guards. The work array has one copy. */
 static size_t size_of(const LabArrays *a, int block, int copies) {
   const size_t bytes = a->blocks[block].bytes;
   const size_t more = block == LAB_WORK ? 0 : (size_t)copies - 1;
@@ -89,7 +89,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   void *memory = NULL;
   if (bytes == 0) return true;
   if (is_pageable(block))
-    memory = aligned_alloc(PAGE, round_up(bytes, PAGE)); /* its pages hold nothing else */
+    memory = aligned_alloc(PAGE, round_up(bytes, PAGE)); /* its pages hold no other data */
   else if (!cuda_done(is_on_host(a, block) ? cudaMallocHost(&memory, bytes)
                                            : cudaMalloc(&memory, bytes),
                       "allocating arrays", error))
@@ -99,7 +99,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   return cuda_done(poison(a, block, a->copies), "clearing arrays", error);
 }
 
-/* Sets the blocks' sizes. */
+/* Sets the sizes of the blocks. */
 static void plan_blocks(LabArrays *a) {
   const LabTopic *t = a->topic;
   bool pageable = false;
@@ -127,8 +127,8 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses the number of copies so that using one after the other goes through twice the L2
-   cache. */
+/* Chooses the number of copies: all copies together are at least twice as large as the L2 cache, so
+   that calls on one copy after another do not find their data there. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;
@@ -228,8 +228,8 @@ bool lab_arrays_poison(const LabArrays *arrays, Error *error) {
          cuda_done(cudaDeviceSynchronize(), "poisoning", error);
 }
 
-/* Checks the guards around the first copy, and also an input that is short enough to be copied to
-   the host. */
+/* Checks the guards around the first copy. If the block is an input and not too large, also checks
+   that the rung did not change it. */
 static cudaError_t inspect(const LabArrays *a, int block, const char **outside) {
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);

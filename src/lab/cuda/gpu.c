@@ -1,4 +1,4 @@
-/* The parts of the lab that need a GPU: times, and how many blocks fit. */
+/* The parts of the lab that need a GPU: times and occupancy. */
 #include "lab/harness.h"
 
 #include <math.h>
@@ -30,16 +30,15 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
   return cudaSuccess;
 }
 
-static const double SAMPLE_SECONDS = 5e-3; /* long compared with the events' resolution of 0.5 us */
-/* Slower calls are repeated less: nine of them would take long, and a long call is disturbed
-   little. */
+static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
+/* In seconds. Slower calls get fewer samples, because nine would take long. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
   const LabArrays *arrays;
   const LabRow *row;
-  int next; /* copy of the arrays */
+  int next; /* the next call's copy of the arrays */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {
@@ -56,7 +55,7 @@ bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) 
   Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
   if (once <= SLOW && !rung.on_host) {
-    /* the first run loaded the kernel, so the second shows how long it takes */
+    /* the first run also loaded the kernel, so a second run estimates the time */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
   }

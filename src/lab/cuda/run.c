@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "engine/cuda/cuda_error.h"
 
-enum { FEW = 65536 };                   /* outputs of a range, at most */
-enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a range; number of ranges */
+enum { FEW = 65536 };                   /* maximum outputs of a range */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a random range; number of ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {
@@ -33,7 +33,7 @@ static LabRange range_of(const LabArrays *a, int64_t i) {
                     .allowed = a->allowed + i * a->length};
 }
 
-/* Fills in the expected output. lab_arrays_close frees it. */
+/* Computes the expected output. lab_arrays_close frees it. */
 static bool expect(LabArrays *a, Error *error) {
   a->count = lab_count(a->topic, a->call.problem, a->call.size, -1);
   a->sampled =
@@ -59,14 +59,14 @@ static double element(const LabArrays *a, int64_t i) {
                                        : (double)((const float *)a->h_out)[i];
 }
 
-/* If the expected output is beyond float32's range, it must be infinite. */
+/* An output may be infinite if the expected value is beyond float32's range. */
 static bool is_right(double got, double expected, double allowed) {
   if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
   if (got == expected || fabs(got - expected) <= allowed) return true;
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* Returns the error in units of float32's spacing at `expected`, which is 2^-149 below FLT_MIN. */
+/* Returns the error in ulp, float32's spacing at `expected`. Below FLT_MIN, this is 2^-149. */
 static double error_in_ulp(double got, double expected) {
   if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;
@@ -76,7 +76,7 @@ static double error_in_ulp(double got, double expected) {
 }
 
 typedef struct {
-  int64_t wrong; /* the first wrong element, or INT64_MAX */
+  int64_t wrong; /* index of the first wrong element, or INT64_MAX */
   double expected, got, allowed;
   double ulp; /* the largest error of a float32 output, in units in the last place */
 } Verdict;
@@ -108,7 +108,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* Sets the row's outcome and, unless `note` is "", a clause with the reason. A right row has no
+/* Sets the row's outcome and, unless `note` is "", a clause with the reason. If right, there is no
    "check". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
@@ -120,7 +120,7 @@ static bool is_wrong(const LabRow *row) {
   return text_is(row->line, "check", LAB_WRONG);
 }
 
-/* Runs a row once. Returns the launch's status, which may be that of an earlier kernel. */
+/* Runs a row once. The returned status may come from an earlier kernel. */
 static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *record,
                             ShortText *note, double *seconds) {
   LabCall call = lab_arrays_call(a, row->rung, row->point, 0);
@@ -132,13 +132,13 @@ static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *re
   TRY(launched);
   TRY(cudaStreamSynchronize(call.stream));
   *seconds = seconds_now() - start;
-  return cudaDeviceSynchronize(); /* waits for work that the rung queued on other streams */
+  return cudaDeviceSynchronize(); /* waits for the rung's work on other streams */
 }
 
-/* Makes a failure the outcome of the row, unless the GPU will run nothing more in this process. */
+/* Makes a failure the row's outcome. Returns false if the GPU no longer serves this process. */
 static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t status,
                          const ShortText *note, Error *error) {
-  cudaGetLastError(); /* reported here, so the next launch must not report it */
+  cudaGetLastError(); /* clears the error, so that the next launch does not report it again */
   const cudaError_t after = cudaDeviceSynchronize();
   if (after != cudaSuccess)
     return error_set(
@@ -150,7 +150,7 @@ static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t stat
   return true;
 }
 
-/* Judges the row's last run. `note` is what the watch noted, or "". */
+/* Judges the row's last run. `note` is the result of lab_watch. */
 static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, Error *error) {
   const char *outside;
   if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
@@ -235,7 +235,7 @@ static void close_streams(const LabCall *call) {
   if (call->stream) cudaStreamDestroy(call->stream);
 }
 
-/* Leaves a table without rows, and says why. */
+/* Removes a table's rows, and adds the reason. */
 static bool set_reason(json_t *table, const char *reason) {
   json_array_clear(json_object_get(table, "rows"));
   record_text(table, "reason", reason);

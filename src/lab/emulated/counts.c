@@ -1,4 +1,4 @@
-/* The lab on the emulator, which counts what a GPU would be asked for but measures no times. */
+/* The lab on the emulator, which counts the requests that a GPU would get but measures no times. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void name_arrays(const LabArrays *a) {
                     (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
 }
 
-/* Returns the count that is compared with the predicted number, in its unit. */
+/* Returns the count that the topic's predicted number predicts, in the same unit. */
 static double count(const LabArrays *a, const EmulatorCounts *c) {
   enum { SECTOR = 32, WARP = 32 };
   const LabTopic *t = a->topic;

@@ -6,20 +6,19 @@
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
-enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* fill every multiprocessor with threads for some ms */
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* every multiprocessor is full for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
-/* Arrays that the rungs work on. */
+/* The arrays of the rungs, and the ceiling that is measured. */
 typedef struct {
-  Ceiling which; /* that is measured */
+  Ceiling which; /* now measured */
   uint8_t *d_from, *d_to, *h_from;
-  size_t bytes; /* bytes of d_from and of d_to: 1 GB, or less on a small GPU; h_from has
-                   PINNED_BYTES */
-  int blocks;   /* one block per multiprocessor */
+  size_t bytes; /* bytes of d_from and of d_to: 1 GB, or less on a small GPU */
+  int blocks;   /* number of multiprocessors */
   uint32_t stamp;
 } Stand;
 
-/* Runs a ceiling (a Rung's run). */
+/* Queues one call of the ceiling s->which. Serves as Rung.run. */
 static cudaError_t run(void *stand, cudaStream_t stream) {
   Stand *s = stand;
   switch (s->which) {
@@ -41,7 +40,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
 
-/* The amount of FMA is per multiprocessor, the amount of COPY per byte. */
+/* ceilings_add multiplies FMA's amount by the multiprocessors, and COPY's by the bytes. */
 static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, false, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, false, 2, "GB/s"},

@@ -1,5 +1,5 @@
-/* Counts the host's launches. The linker routes the calls through these functions (--wrap in the
-   Makefile). */
+/* Counts the host's launches. The linker replaces calls of these functions by calls of their
+   __wrap_ versions (--wrap in the Makefile). */
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;
@@ -22,7 +22,7 @@ uint64_t launch_count(void) {
            cudaStream_t stream),                                                                   \
           (kernel, grid, block, arguments, shared, stream))
 
-/* nvcc turns <<< >>> into one of these: the first or, only in newer toolkits, the second. */
+/* nvcc turns <<< >>> into the first of these functions or, in newer toolkits, into the second. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);

@@ -5,13 +5,13 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-/* Resources for one measurement on the GPU. */
+/* The stream and the events of one measurement. */
 typedef struct {
   cudaStream_t stream;
   cudaEvent_t start, end;
 } Clock;
 
-/* Measures the seconds of one call, `samples` times after a warm-up. */
+/* Measures the seconds per call, `samples` times after a warm-up. */
 static cudaError_t time_samples(const Rung *rung, int samples, Clock *c, double *seconds) {
   TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
   TRY(cudaEventCreate(&c->start));
@@ -41,8 +41,8 @@ bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error) {
   return good;
 }
 
-/* Returns "580.95.05, CUDA 13.0": the driver, from the first number of its banner, and the CUDA
-   version that it supports. */
+/* Returns a text like "580.95.05, CUDA 13.0": the driver's version, which is the first number in
+   its file, and the CUDA version that the driver supports. */
 static ShortText find_driver(void) {
   FILE *file = fopen("/proc/driver/nvidia/version", "r");
   char word[31];

@@ -1,5 +1,5 @@
-/* Stands in for cuBLAS if it is not installed. Every function fails. */
-/* WITHOUT_CUBLAS, which the Makefile sets, says how to install it. */
+/* Replaces cuBLAS's header if cuBLAS is not installed. Every function fails. */
+/* The Makefile sets WITHOUT_CUBLAS to a text that says how to install cuBLAS. */
 #pragma once
 #include <library_types.h>
 
