@@ -69,7 +69,7 @@ static const OptionRow rows[] = {
     ROW("batches", "LIST", "64,256,1024,4096", numbers, plan.batches,
         "rows per step, separated by commas", .low = 1, .high = 65536),
     ROW("networks", "LIST", "1", numbers, plan.networks,
-        "networks at once; more than one by mlp-train --seeds", .low = 1, .high = 1024),
+        "networks to train at once, as mlp-train --seeds does", .low = 1, .high = 1024),
     ROW("epochs", "N", "9", option_whole, plan.epochs,
         "timed epochs of each; 3 are enough if they take 2 s", .low = 1, .high = BENCH_EPOCHS),
     FILE_ROW("json", "FILE", NULL, json, FILE_OUTPUT,

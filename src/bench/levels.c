@@ -1,5 +1,5 @@
 /* Times training epochs of every network, batch and level of fusion, and a whole run. */
-#define _GNU_SOURCE /* mkstemps, memrchr, environ */
+#define _GNU_SOURCE /* mkstemps, environ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/clock.h"
 #include "base/stats.h"
@@ -22,7 +21,7 @@
 #include "data/dataset.h"
 #include "engine/loader.h"
 
-enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_WORDS = 32 };
+enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_AT_ONCE = 64 };
 static const double ENOUGH = 2; /* seconds after which LEAST_EPOCHS are enough */
 
 /* Levels in addition to engine.h's. CPU is the CPU engine. */
@@ -46,7 +45,6 @@ typedef struct {
   int inputs;
   uint64_t train_rows, test_rows;
   bool on_gpu;
-  char few[sizeof "/tmp/mlp-bench-XXXXXX.csv"]; /* a CSV file of few rows, quickly evaluated */
 } Bench;
 
 static DatasetReader *open_rows(const char *path, Error *error) {
@@ -85,7 +83,7 @@ static ShortText hidden_text(const HiddenSizes *hidden) {
 
 /* Opens an engine at a level, with the rows in its dataset. */
 static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
-                          Error *error) {
+                          int threads, Error *error) {
   const Precision precision =
       strcmp(level->precision, "tf32") == 0 ? PRECISION_TF32 : PRECISION_FP32;
   EngineConfig config = {
@@ -94,7 +92,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
                    .rule = {.kind = OPTIMIZER_SGD, .momentum = 0.9f},
                    .precision = precision,
                    .fusion = level->level < CUBLAS ? (Fusion)level->level : FUSION_AUTO,
-                   .threads = omp_get_num_procs()},
+                   .threads = threads},
       .dataset_rows = b->train_rows + b->test_rows,
       .staging_rows = loader_staging_rows(batch)};
   if (!network_init(&config.network, b->inputs, hidden->size, hidden->count, CLASSES, error))
@@ -165,11 +163,10 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   return true;
 }
 
-/* Adds a line for every level, or its reason if it does not run. Lowers *best to the least ms. */
-static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, double *best,
-                       Error *error) {
+/* Adds a line for every level, or its reason if it does not run. */
+static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Error *error) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
-  Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, NULL) : NULL;
+  Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, 1, NULL) : NULL;
   const int chosen = engine ? (int)engine->config.training.fusion : -1;
   if (engine) engine->call->close(engine);
   for (const Level *level = levels; level < levels + LENGTH(levels); level++) {
@@ -180,114 +177,133 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, dou
     if (isatty(STDERR_FILENO))
       fprintf(stderr, "mlp-bench: %s, batch %d, %s, %s\n", text_of(line, "hidden"), batch,
               level->name, level->precision);
-    engine = open_level(b, level, hidden, batch, &reason);
+    engine = open_level(b, level, hidden, batch, omp_get_num_procs(), &reason);
     if (!engine || !time_level(engine, b, level->level, line, &reason))
       record_text(line, "reason", reason.text);
     if (engine) engine->call->close(engine);
-    *best = fmin(*best, number_of(line, "ms_per_epoch")); /* the other if one is NAN */
     record_add(b->record, line);
     if (!record_good(b->record, error)) return false;
   }
   return true;
 }
 
-/* Creates a file. path: its name with XXXXXX before the suffix; the call replaces these letters.
-   Returns its descriptor, or a negative number. */
-static int create(char *path, const char *suffix, Error *error) {
-  const int file = mkstemps(path, (int)strlen(suffix));
-  if (file < 0) error_set(error, "cannot create %s: %s", path, strerror(errno));
-  return file;
+/* ---- several networks at once -----------------------------------------------------------------
+ */
+
+/* Engines that train different networks at once. On a GPU they share the rows of *rows. */
+typedef struct {
+  Engine *rows, *engine[MOST_AT_ONCE]; /* engine[0] may be rows */
+  int count;
+} Team;
+
+static void close_team(Team *team) {
+  for (int i = 0; i < team->count; i++)
+    if (team->engine[i] != team->rows) team->engine[i]->call->close(team->engine[i]);
+  if (team->rows) team->rows->call->close(team->rows);
 }
 
-/* Copies the first whole lines of the test file, gzipped or not, to a new file b->few. */
-static bool copy_few(Bench *b, Error *error) {
-  char bytes[1 << 17];
-  gzFile test = gzopen(b->plan->test, "rb");
-  const int count = test ? gzread(test, bytes, sizeof bytes) : -1;
-  if (test) gzclose(test);
-  if (count < 0) return error_set(error, "cannot read %s", b->plan->test);
-  const char *newline = memrchr(bytes, '\n', (size_t)count);
-  const ssize_t size = newline ? newline + 1 - bytes : count;
-  strcpy(b->few, "/tmp/mlp-bench-XXXXXX.csv");
-  const int file = create(b->few, ".csv", error);
-  if (file < 0) return false;
-  const bool good = write(file, bytes, (size_t)size) == size ||
-                    error_set(error, "cannot write %s: %s", b->few, strerror(errno));
-  close(file);
-  if (!good) unlink(b->few);
-  return good;
+/* Opens as many engines as mlp-train --seeds would: the members of a GPU's engine, or an engine per
+   core. */
+static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
+                      int networks, Team *team, Error *error) {
+  const int cores = omp_get_num_procs(), threads = max_int(1, cores / networks);
+  *team = (Team){.rows = open_level(b, level, hidden, batch, b->on_gpu ? cores : threads, error)};
+  if (!team->rows) return false;
+  const int members = b->on_gpu ? team->rows->call->members(team->rows) : cores,
+            most = min_int(min_int(members, networks), MOST_AT_ONCE);
+  if (!b->on_gpu || most == 0) team->engine[team->count++] = team->rows;
+  for (Engine *engine = team->rows; engine && team->count < most;) {
+    engine = b->on_gpu ? team->rows->call->member(team->rows, NULL)
+                       : open_level(b, level, hidden, batch, threads, NULL);
+    if (engine) team->engine[team->count++] = engine;
+  }
+  return team->count > 0 || error_set(error, "no memory for a second network");
 }
 
-/* Runs mlp-train, which lies beside this program. words: its arguments, with NULL at the end. Sets
-   the seconds from its start to its end. Unless `log` is NULL, adds the lines of the run's
-   --log. */
-static bool run_train(const char *const *words, Record *log, double *seconds, Error *error) {
-  char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl",
-                          *given[MOST_WORDS + 4] = {program};
-  int count = 1, status = 0;
+/* Trains every network for some epochs. An engine that has finished one takes the next. Returns the
+   seconds, or a negative number. */
+static double train_team(const Bench *b, const Team *team, int networks, int epochs, Error *error) {
+  bool good = true;
+  const double start = seconds_now();
+#pragma omp parallel for num_threads(team->count) schedule(dynamic) reduction(&& : good)
+  for (int i = 0; i < networks; i++) {
+    double own;
+    Error reason;
+    for (int k = i * epochs; good && k < (i + 1) * epochs; k++)
+      good = train(team->engine[omp_get_thread_num()], b, (uint64_t)k, &own, &reason);
+    if (good) continue;
+#pragma omp critical
+    *error = reason;
+  }
+  return good ? seconds_now() - start : -1;
+}
+
+/* Sets the time of an epoch of one network. The first epoch of each does not count. */
+static bool time_networks(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
+                          int networks, json_t *line, Error *error) {
+  Team team;
+  double seconds = 0;
+  int epochs = 1;
+  bool good = open_team(b, level, hidden, batch, networks, &team, error) &&
+              train_team(b, &team, networks, epochs, error) >= 0;
+  while (good && epochs < b->plan->epochs && seconds < ENOUGH) {
+    epochs = min_int(b->plan->epochs, 4 * epochs);
+    good = (seconds = train_team(b, &team, networks, epochs, error)) >= 0;
+  }
+  close_team(&team);
+  if (!good) return false;
+  record_number(line, "epochs", epochs);
+  record_number(line, "ms_per_epoch", 1e3 * seconds / (epochs * networks));
+  return true;
+}
+
+static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks) {
+  const Level any = {"auto", "fp32", FUSION_AUTO}, cpu = {"cpu", "fp32", CPU},
+              *level = b->on_gpu ? &any : &cpu;
+  json_t *line = line_of(hidden, batch, networks, level->name, level->precision);
+  Error reason;
+  if (!time_networks(b, level, hidden, batch, networks, line, &reason))
+    record_text(line, "reason", reason.text);
+  record_add(b->record, line);
+}
+
+/* ---- a whole run ------------------------------------------------------------------------------
+ */
+
+/* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of its --log and
+   sets the seconds from its start to its end. */
+static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Record *log,
+                      double *seconds, Error *error) {
+  char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl";
+  int status = 0;
   pid_t process;
-  for (; *words && count < MOST_WORDS; words++)
-    given[count++] = (char *)*words; /* spawn changes none */
   if (!text_beside_program(program, sizeof program, "mlp-train"))
     return error_set(error, "cannot find mlp-train, which lies beside this program");
-  if (log) {
-    const int file = create(path, ".jsonl", error);
-    if (file < 0) return false;
-    close(file);
-    given[count++] = "--log";
-    given[count++] = path;
-  }
+  const int file = mkstemps(path, (int)strlen(".jsonl"));
+  if (file < 0) return error_set(error, "cannot create %s: %s", path, strerror(errno));
+  close(file);
+  const char *const given[] = {program,    "--quiet",
+                               "--device", b->on_gpu ? "cuda" : "cpu",
+                               "--hidden", hidden_text(hidden).text,
+                               "--batch",  text_format("%d", batch).text,
+                               "--epochs", text_format("%d", RUN_EPOCHS).text,
+                               "--train",  b->plan->train,
+                               "--test",   b->plan->test,
+                               "--log",    path,
+                               NULL};
   const double start = seconds_now();
   posix_spawn_file_actions_t actions; /* mlp-train's tables are not shown */
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  const int failed = posix_spawn(&process, program, &actions, NULL, given, environ);
+  const int failed = posix_spawn(&process, program, &actions, NULL, (char *const *)given, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (!failed) waitpid(process, &status, 0);
   *seconds = seconds_now() - start;
   const bool good = failed        ? error_set(error, "cannot run %s: %s", program, strerror(failed))
                     : status != 0 ? error_set(error, "mlp-train failed: the reason is above")
-                                  : !log || record_read(log, path, "mlp-train", NULL, error);
-  if (log) unlink(path);
+                                  : record_read(log, path, "mlp-train", NULL, error);
+  unlink(path);
   return good;
-}
-
-/* The arguments that all runs of mlp-train share, then the others. */
-#define WORDS(b, hidden, batch, ...)                                                               \
-  (const char *const[]) {                                                                          \
-    "--quiet", "--device", (b)->on_gpu ? "cuda" : "cpu", "--hidden", hidden_text(hidden).text,     \
-        "--batch", text_format("%d", batch).text, "--train", (b)->plan->train, __VA_ARGS__, NULL   \
-  }
-
-/* Times a run of 2 epochs and a run of more. The difference is the time of the other epochs. The
-   networks are judged by a file, because they train at once only if they share all rows: a share of
-   the training rows would be other rows for each seed. */
-static bool time_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
-                          const char *precision, double one, json_t *line, Error *error) {
-  const double ms = networks * (isfinite(one) ? one : 5); /* at most, for an epoch of all */
-  const int more = (int)fmin(fmax(ceil(1.5e3 * ENOUGH / ms), LEAST_EPOCHS), 200);
-  double seconds[2];
-  for (int i = 0; i < 2; i++)
-    if (!run_train(WORDS(b, hidden, batch, "--test", "none", "--validation", b->few, "--precision",
-                         precision, "--seeds", text_format("%d", networks).text, "--epochs",
-                         text_format("%d", 2 + i * more).text),
-                   NULL, &seconds[i], error))
-      return false;
-  record_number(line, "epochs", more);
-  record_number(line, "ms_per_epoch", 1e3 * (seconds[1] - seconds[0]) / (more * networks));
-  return true;
-}
-
-static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, int networks,
-                         double one) {
-  for (int tf32 = 0; tf32 < (b->on_gpu ? 2 : 1); tf32++) {
-    const char *precision = tf32 ? "tf32" : "fp32";
-    Error reason;
-    json_t *line = line_of(hidden, batch, networks, b->on_gpu ? "auto" : "cpu", precision);
-    if (!time_networks(b, hidden, batch, networks, precision, one, line, &reason))
-      record_text(line, "reason", reason.text);
-    record_add(b->record, line);
-  }
 }
 
 /* Adds the parts of a whole run (Amdahl, 1967), or the reason why there are none. */
@@ -300,9 +316,7 @@ static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   Record log = {.lines = NULL};
   Error reason;
   double total = 0, seconds[PARTS] = {0};
-  const bool good = run_train(WORDS(b, hidden, batch, "--test", b->plan->test, "--epochs",
-                                    text_format("%d", RUN_EPOCHS).text),
-                              &log, &total, &reason);
+  const bool good = run_train(b, hidden, batch, &log, &total, &reason);
   foreach_of (line, &log, "", "kind", "epoch") {
     seconds[number_of(line, "epoch") > 1 ? OTHERS : FIRST] += number_of(line, "train_seconds");
     seconds[EVALUATION] += number_of(line, "test_seconds");
@@ -343,11 +357,10 @@ static bool measure(const Bench *b, Error *error) {
   add_run(b, first, batch);
   for (int s = 0; s < plan->shapes.count; s++)
     for (int i = 0; i < plan->batches.count; i++) {
-      double best = NAN;
       for (int k = 0; k < plan->networks.count; k++)
         if (plan->networks.of[k] > 1)
-          add_networks(b, &plan->shapes.of[s], plan->batches.of[i], plan->networks.of[k], best);
-        else if (!add_levels(b, &plan->shapes.of[s], plan->batches.of[i], &best, error))
+          add_networks(b, &plan->shapes.of[s], plan->batches.of[i], plan->networks.of[k]);
+        else if (!add_levels(b, &plan->shapes.of[s], plan->batches.of[i], error))
           return false;
     }
   return record_good(b->record, error);
@@ -356,14 +369,11 @@ static bool measure(const Bench *b, Error *error) {
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
   int inputs;
-  if (!count_rows(plan->train, &b.train_rows, &b.inputs, error) ||
-      !count_rows(plan->test, &b.test_rows, &inputs, error))
-    return false;
-  if (inputs != b.inputs)
-    return error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
-                     inputs, b.inputs);
-  if (!copy_few(&b, error)) return false;
-  const bool good = measure(&b, error);
-  unlink(b.few);
-  return good;
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* as many_runs.c does, for networks at once */
+  return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
+         count_rows(plan->test, &b.test_rows, &inputs, error) &&
+         (inputs == b.inputs ||
+          error_set(error, "%s has %d pixels per row, but the training file has %d", plan->test,
+                    inputs, b.inputs)) &&
+         measure(&b, error);
 }

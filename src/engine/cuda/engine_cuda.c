@@ -377,8 +377,8 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
    two hidden layers trains in a cluster (kernels/many/) if it is small enough; other members train
    by tiles, like a single network. A member's bits do not depend on the other members. */
 
-/* If there are more members than clusters fit on the GPU, the rest wait. With many waiting members,
-   all of them end at nearly the same time. */
+/* Members whose network takes one cluster. If they are more than fit on the GPU, the rest wait.
+   With many waiting members, all of them end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -387,15 +387,15 @@ static bool by_clusters(const CudaEngine *e) {
          many_takes(many_shape(e)) && c->dataset_rows < 1 << 28 && many_clusters() > 0;
 }
 
-/* Blocks of a kernel by tiles wait for each other, so all of them must fit on the GPU at once.
-   Clusters never wait for each other. */
+/* Blocks of a kernel by tiles wait for each other, so the kernels of all members must fit on the
+   GPU at once. Kernels of one cluster may wait for room, because a cluster starts as a whole. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;
   if (by_clusters(e)) return MOST_BY_CLUSTERS;
   if (!e->may_join || !has_tiles(e) || e->tiles.clusters == 0 || !gpu_limits_read(&limits, NULL))
     return 0;
-  return e->tiles.clusters == 1 ? 2 * limits.clusters : limits.clusters / e->tiles.clusters;
+  return e->tiles.clusters == 1 ? MOST_BY_CLUSTERS : limits.clusters / e->tiles.clusters;
 }
 
 static Engine *cuda_member(Engine *engine, Error *error) {
