@@ -1,10 +1,10 @@
-/* A warp's multiplication. The warp's part of C consists of pieces of 16 x 16. Each lane has eight
-   values of a piece in registers; this file says which, and what a lane loads. Only this file
-   depends on the architecture:
+/* How a warp multiplies. The warp's part of C consists of pieces of 16 x 16. Each lane has eight
+   values of a piece in registers; this file says which values, and what a lane loads. There are two
+   versions, and nothing outside this file depends on which is compiled:
 
    TensorCores, from compute capability 8.0 on: `mma` on bf16 terms (bf16_split.cuh).
-   FloatCores, below 8.0: fused multiply-adds of float32, whatever the number of terms. A lane has 2
-   rows x 4 columns of a piece. Where four values lie side by side it reads them as one 16-byte
+   FloatCores, below 8.0: fused multiply-adds of float32, for any number of terms. A lane has 2
+   rows x 4 columns of a piece. If four values lie side by side, the lane reads them as one 16-byte
    word. Lanes read from different banks.
 
    Both have:
@@ -20,8 +20,8 @@
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
      SmallStep  the same for a small or medium tile, without a slab
 
-   A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. ALONG_K says
-   that a line runs along k. */
+   A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. ALONG_K is true
+   if a line runs along k. */
 #pragma once
 
 #include "layer/operand.cuh"
@@ -33,17 +33,18 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in the registers of a warp, as fetched. The order of k and of rows
-   is free. Lane 4 g + t takes k + 4 t to k + 4 t + 3, and rows index_of(g, half). */
+/* 16 x 16 values of an operand in a warp's registers, as fetched. A sum does not depend on which
+   lane has which k, so each lane takes neighbours: lane 4 g + t has k + 4 t to k + 4 t + 3, of rows
+   index_of(g, half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
   }
   using Line = typename Operand::Line;
   static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
-  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* neighbours that one load brings */
+  static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* how many neighbours one load fetches */
 
-  /* Finds this lane's lines from (first, k) on. If ALONG_K, the lines are the same for every k. */
+  /* Finds this lane's lines, from (first, k) on. If ALONG_K, all k have the same lines. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
     unrolled (n, LINES)
@@ -69,8 +70,8 @@ template <class Operand> struct RawFragment {
 struct TensorCores {
   using Stored = __nv_bfloat16;
   template <class Operand> static constexpr int PLANES = Operand::TERMS;
-  static constexpr int GAP =
-      8; /* lines are an odd number of 16 bytes apart, so ldmatrix has no bank conflicts */
+  static constexpr int GAP = 8; /* the distance of lines is an odd multiple of 16 bytes, so ldmatrix
+                                   has no bank conflicts */
   static constexpr int STEP = 16;
   template <bool IS_A, class Operand> struct Fragment { uint32_t words[Operand::TERMS][4]; };
 
@@ -114,7 +115,7 @@ struct TensorCores {
     });
   }
 
-  /* Splits values into words in the order that the tensor cores want. load() has the same order. */
+  /* Splits values into words in the order that the tensor cores need, as load() does. */
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {
@@ -124,7 +125,7 @@ struct TensorCores {
         unrolled (term, Operand::TERMS)
           unrolled (e, 2) out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
       }
-    } else { /* a line has two rows at one k, so two lines make pairs along k */
+    } else { /* a line has two rows of one k, so pairs along k come from two lines */
       unrolled (half, 2)
         unrolled (e, 2) {
           uint32_t terms[Operand::TERMS];
@@ -147,7 +148,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* When take_a and take_b have returned, the raw fragments may be fetched anew. */
+    /* After take_a and take_b, the raw fragments may be overwritten. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }
@@ -176,7 +177,8 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line lies: swizzled, so that lanes read from different banks. */
+  /* Returns the place of value `at` of a line. Words are swizzled: lanes read from different
+     banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
@@ -213,7 +215,7 @@ struct FloatCores {
         unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
-  /* A lane multiplies what other lanes fetch, so each warp has its own slabs of 16 x 16. */
+  /* A lane multiplies values that other lanes fetched, so each warp has slabs of 16 x 16. */
   template <class Operand> struct WarpSlab {
     static constexpr bool ALONG_K = Operand::ALONG_K;
     static constexpr int LINE = 16, PITCH = LINE;
@@ -262,7 +264,7 @@ struct FloatCores {
   };
 };
 
-/* The host's compiler takes TensorCores. No host code depends on this choice. */
+/* The host's compiler sees TensorCores. No host code depends on this choice. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 using Arithmetic = FloatCores;
 #else

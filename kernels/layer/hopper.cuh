@@ -1,13 +1,13 @@
-/* Instructions of compute capability 9.0 that CUDA C++ has no function for, one function each:
-   clusters of blocks that reach each other's shared memory, the copy engine (TMA), barriers that
-   count the bytes that it copies (mbarrier), and tensor cores that read shared memory (wgmma).
+/* Instructions of compute capability 9.0 that CUDA C++ has no function for, one function each. They
+   are for clusters of blocks that access each other's shared memory, the copy engine (TMA),
+   barriers that count copied bytes (mbarrier), and tensor cores that read shared memory (wgmma).
    NVIDIA's PTX ISA 8.0 describes them. They need code for sm_90a.
 
    The copy engine copies boxes of a row-major 16-bit matrix, with zeros beyond the matrix's ends. A
-   box consists of patches of 64 x 32 or 32 x 64 values. One thread asks for a box and says which
-   mbarrier counts its bytes. The threads that multiply wait for that barrier. They tell another
-   barrier when the patch may be overwritten. In a patch the 16-byte words of a row are swizzled, so
-   that lanes read from different banks. */
+   box consists of patches of 64 x 32 or 32 x 64 values. One thread starts the copy and names the
+   mbarrier that counts its bytes. The threads that multiply wait for that barrier. They arrive at
+   another barrier when the patch may be overwritten. In a patch the 16-byte words of a row are
+   swizzled, so that lanes read from different banks. */
 #ifndef HOPPER_CUH
 #define HOPPER_CUH
 
@@ -18,7 +18,7 @@
 
 /* ---- clusters ------------------------------------------------------------------------------- */
 
-/* Returns the number of this block in its cluster. */
+/* Returns this block's number in its cluster. */
 __device__ inline int cluster_rank() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -30,12 +30,12 @@ __device__ inline void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
-/* Waits for all threads of the cluster. Their earlier writes are then visible. */
+/* Waits for all threads of the cluster, and makes their earlier writes visible. */
 __device__ inline void cluster_fence() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Returns the address, in block `rank` of the cluster, of what is at `shared` in this block. */
+/* Returns the address of the same place as `shared` in the shared memory of block `rank`. */
 __device__ inline uint32_t address_in(uint32_t shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
@@ -53,14 +53,14 @@ __device__ inline float4 load_cluster(uint32_t address) {
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
-/* Prepares a barrier. Its phases are 0, 1, 0, ...; one ends when `arrivals` threads and all
-   expected bytes have come. */
+/* Prepares a barrier. Its phases are 0, 1, 0, ... A phase ends when `arrivals` threads and all
+   expected bytes arrived. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
 }
 
-/* Shows the barriers to the copy engine. Call it between barrier_init and __syncthreads(). */
+/* Shows new barriers to the copy engine. Call it between barrier_init() and __syncthreads(). */
 __device__ inline void barriers_are_ready() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -77,7 +77,7 @@ __device__ inline void barrier_arrive_in(uint64_t *barrier, int rank) {
                : "memory");
 }
 
-/* Arrives, and makes the phase wait for `bytes` more from the copy engine. */
+/* Arrives, and makes the phase wait for `bytes` more copied bytes. */
 __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -85,7 +85,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
       : "memory");
 }
 
-/* Waits for the end of phase `parity`. On a new barrier, phase 1 counts as ended. */
+/* Waits for the end of phase `parity`. A new barrier acts as if phase 1 had just ended. */
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {
@@ -99,14 +99,15 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 
 /* ---- the copy engine ------------------------------------------------------------------------ */
 
-/* A row-major matrix of bf16 or fp16, in planes of terms. Rows are aligned to 16 bytes. */
+/* A row-major matrix of bf16 or fp16, one plane per term. Rows are aligned to 16 bytes. */
 struct MatrixPlanes {
   const void *d;
-  int terms, rows, columns; /* columns: those that are copied */
-  size_t pitch, plane;      /* distance, in numbers, of two rows and of two planes */
+  int terms, rows, columns; /* columns: how many to copy */
+  size_t pitch, plane;      /* distance of two rows, of two planes, in values */
 };
 
-/* Describes matrix `of` to the copy engine. A box is `high` rows of `wide` (32 or 64) columns. */
+/* Describes matrix `of` to the copy engine. A box has `high` rows, `wide` (32 or 64) columns and
+   `terms` planes. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -133,17 +134,17 @@ static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int 
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* Fetches the description of a matrix, which is a __grid_constant__ parameter. */
+/* Fetches a matrix's description early. It is a __grid_constant__ parameter. */
 __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Lets the copy engine read data that previous kernels have written. */
+/* Lets the copy engine read what previous kernels wrote. */
 __device__ inline void writes_are_ready_to_copy() {
   asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-/* Begins to copy the box at (row, column), from this plane on, to shared memory on 1024 bytes. */
+/* Starts to copy the box at (plane, row, column) to shared memory that is aligned to 1024 bytes. */
 __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane, int row,
                                 int column, uint64_t *barrier) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
@@ -152,7 +153,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* Copies a box to the same place in both blocks of a pair, and tells the same barrier in each. */
+/* Starts to copy a box to the same place in both blocks of a pair. Both barriers count it. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -162,12 +163,12 @@ __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, in
       : "memory");
 }
 
-/* Lets the copy engine and wgmma read earlier writes to shared memory. */
+/* Lets the copy engine and wgmma see earlier writes to shared memory. */
 __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Copies 16 bytes to the place of `to` in another block of the cluster, and tells its barrier. */
+/* Starts to copy `bytes` to the same place as `to` in block `rank`, whose barrier counts them. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -176,7 +177,7 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Begins to copy from global to shared memory, both on 16 bytes, and tells the barrier. */
+/* Starts to copy from global to shared memory, both aligned to 16 bytes. The barrier counts it. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),
@@ -184,7 +185,7 @@ __device__ inline void copy_bulk(const void *to, const void *from, int bytes, ui
                : "memory");
 }
 
-/* Begins to copy from global memory to the same place in all 16 blocks of the cluster. */
+/* Starts to copy from global memory to the same place in all 16 blocks of the cluster. */
 __device__ inline void copy_to_all(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
@@ -195,18 +196,20 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* A row of a patch is one m or n with 32 k (ALONG_K), or one k with 64 m or n (ACROSS_K). */
+/* A row of a patch is 32 k of one m or n (ALONG_K), or 64 m or n of one k (ACROSS_K). */
 constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Describes an operand of 8 x 16-byte matrices, `leading` and `stride` bytes apart, to wgmma. */
+/* Returns wgmma's description of an operand, which consists of matrices of 8 rows x 16 bytes. They
+   are `leading` bytes apart in one direction and `stride` bytes in the other. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block's number */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* the higher bits are the block's number in the
+                                             cluster */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* Returns the operand of a patch's first 16 k. If ACROSS_K, patches lie NEXT_64 bytes apart. */
+/* Returns the operand of a patch's first 16 k. If ACROSS_K, the next patch is NEXT_64 bytes on. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -214,25 +217,25 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
   return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
-/* The distance of two operands of 16 k, in units of 16 bytes: half a row, or 16 rows. */
+/* The distance to the operand of the next 16 k, in units of 16 bytes: half a row or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Begins to multiply. The accumulators belong to the tensor cores until the wait. */
+/* Call it before multiply_*(). The accumulators are the tensor cores' until wait_for_groups(). */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void close_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until at most GROUPS of the latest groups are unfinished. */
+/* Waits until only the newest GROUPS groups may be unfinished. */
 template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* The numbers that the tensor cores multiply. */
+/* The type of number that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
-/* Text for the instructions below: the names of accumulators, and the accumulators from `i` on. */
+/* Text for the instructions below: names of accumulators, and the accumulators from d[i] on. */
 #define NAMES_10(tens)                                                                             \
   "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, "                              \
   "%" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9, "
@@ -245,8 +248,8 @@ enum Number { BF16, FP16 };
 #define SUMS_16(i) SUMS_4(i), SUMS_4(i + 4), SUMS_4(i + 8), SUMS_4(i + 12)
 #define SUMS_64(i) SUMS_16(i), SUMS_16(i + 16), SUMS_16(i + 32), SUMS_16(i + 48)
 
-/* d (64, 128) += A B of 16 k, by a warpgroup. d begins at FIRST of its array. In lane 4 g + t of
-   warp w, d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
+/* A warpgroup computes d (64, 128) += A B over 16 k. d starts at element FIRST of its array. In
+   lane 4 g + t of warp w, d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
 #define MULTIPLY_128(TYPE)                                                                         \
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" NAMES_64          \
                "}, %64, %65, 1, 1, 1, %66, %67;"                                                   \
@@ -261,7 +264,7 @@ __device__ inline void multiply_128(float (&d)[COUNT], uint64_t a, uint64_t b) {
     MULTIPLY_128("bf16");
 }
 
-/* d (64, 256) += A B of 16 k, in the same layout. */
+/* A warpgroup computes d (64, 256) += A B over 16 k. d is laid out as in multiply_128(). */
 #define MULTIPLY_256(TYPE)                                                                         \
   asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32." TYPE "." TYPE " {" NAMES_128         \
                "}, %128, %129, 1, 1, 1, %130, %131;"                                               \
@@ -275,7 +278,7 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
-/* d (64, N) = A B of 16 k, plus d if it `adds`. A (64, 16) is in registers, as mma.sync has it. */
+/* d (64, N) = A B over 16 k, plus d if `adds`. A (64, 16) is in registers, as for mma.sync. */
 #define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
 #define SUMS_20 SUMS_16(0), SUMS_4(16)
 #define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \
@@ -295,7 +298,7 @@ MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, 
 
 /* ---- registers ------------------------------------------------------------------------------ */
 
-/* Makes a warpgroup give back or take registers, until each thread has COUNT. */
+/* Makes a warpgroup give up (keep) or get (take) registers, so that each thread has COUNT. */
 template <int COUNT> __device__ inline void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }

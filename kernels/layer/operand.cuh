@@ -1,20 +1,21 @@
 /* The operands of the fused kernels' gemms. C (M, N) = the sum over k of A(i, k) B(j, k), where i
-   is a row of C and j a column. An operand consists of lines in memory. A line is one i or j
-   (ALONG_K), or one k. Out of bounds an operand is 0, so sizes need not divide by anything.
+   is a row of C and j a column. An operand consists of lines in memory. A line has all k of one i
+   or j (ALONG_K), or all i or j of one k. Elements out of bounds are 0, so any size will do.
 
      TERMS     bf16 numbers per value: one for a pixel, two or three for a float32
      SCALE     the factor of the finished sum
      CONSTANT  no kernel of a step writes the operand: it may be read before the previous one ends
      VECTOR    the matrix's columns are a multiple of 4, so one load can bring several neighbours
 
-   A load never waits: an address out of bounds is moved in bounds, and zero_out_of_bounds()
-   replaces the value when it is used. So all loads of a thread are in flight before it waits. */
+   load() has no branches: it moves an address that is out of bounds into bounds. Later, when the
+   value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at
+   once. */
 #pragma once
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
 
-/* Loads COUNT (2 or 4) floats from p on, in one load. */
+/* Loads COUNT (2 or 4) floats from p on by one instruction. */
 template <int COUNT> __device__ inline void load_vector(const float *p, float (&out)[COUNT]) {
   if constexpr (COUNT == 4) {
     const float4 q = *reinterpret_cast<const float4 *>(p);
@@ -55,18 +56,18 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
     }
     return raw;
   }
-  /* Returns true if `lines` lines from `first` on are in bounds, each from `at` on. */
+  /* Returns true if elements [at, at + length) of lines [first, first + lines) are in bounds. */
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Puts 0 (or the 1) into the values of load() that were out of bounds. */
+  /* Replaces those of load()'s values that were out of bounds by 0, or by the 1. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
   }
-  /* Splits pairs of neighbours and packs them term by term. */
+  /* Splits neighbours into terms, and packs each term of two neighbours into a word. */
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[TERMS][COUNT / 2]) {
     unrolled (e, COUNT / 2) {
@@ -81,7 +82,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), 0 to 255, which are scaled by 1/255 later. So a one is a 255. */
+/* The batch's pixels (rows, in), 0 to 255. SCALE is applied later, so a 1 is a 255 here. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;
@@ -90,7 +91,7 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions, which begin() sets */
+  uint32_t first, last; /* positions; begin() sets them */
 
   struct Line {
     uint32_t dataset_row;

@@ -1,4 +1,4 @@
-/* Makes planes (kernels.h) from pixels and from floats that no gemm wrote, and their scales. */
+/* Makes planes (kernels.h) from pixels and from floats that no gemm wrote, and computes scales. */
 #include "bf16_split.cuh"
 #include "layer/planes.cuh"
 
@@ -7,8 +7,7 @@ namespace {
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* PIXELS: pixels of a row that a thread copies */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, with a 1 after each row. A thread writes 8
-   neighbours. */
+/* Writes the batch's pixels as one plane, with a 1 after each row. Each thread has 8. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -31,8 +30,8 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats into planes. A thread has two neighbours. For each value it reads 4 bytes and
-   writes 2 TERMS bytes. */
+/* Splits floats into planes. A thread has two neighbours; per value it reads 4 bytes, writes 2
+   TERMS. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;
@@ -55,7 +54,7 @@ template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of,
   }
 }
 
-/* Writes the 1 after each row. Thread: one row. */
+/* Writes the 1 after each row. One thread per row. */
 __global__ void ones_kernel(Planes p, size_t pitch) {
   const size_t row = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   pdl_wait();
@@ -68,7 +67,8 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as a float's bits. Grid: blocks for each array. */
+/* Finds the largest magnitude of each array, as a float's bits. blockIdx.y is the array. Such bits
+   compare like the floats, so atomicMax works. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -87,7 +87,8 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
   if (threadIdx.x % 32 == 0) atomicMax(&d_largest[blockIdx.y], largest);
 }
 
-/* Makes scales of the largest magnitudes. Thread: one array. A product of two has an inverse. */
+/* Computes scales from the largest magnitudes. One thread per array. Scales are limited, so that
+   the product of two scales has an inverse in float32. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
   constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */

@@ -1,16 +1,17 @@
-/* Planes of fp16 terms (kernels.h). fp16 keeps 11 bits of a significand, so two terms hold 22 of a
-   float32's 24: x s = hi + lo, where s is a power of two (Ootomo, Yokota, "Recovering single
-   precision accuracy from Tensor Cores", 2022). Three products, hi hi, hi lo and lo hi, added in
+/* Planes of fp16 terms (kernels.h). An fp16 has 11 significant bits, so two terms hold 22 of a
+   float32's 24 bits: x s = hi + lo, where s is a power of two (Ootomo, Yokota, "Recovering single
+   precision accuracy from Tensor Cores", 2022). The products hi hi, hi lo and lo hi, added in
    float32, have about the error of a float32 product. */
 #pragma once
 
 #include "batch.cuh"
 #include "ptx.cuh"
 
-/* How an operand lies, in wgmma's numbers: a row is one m or n (ALONG_K), or one k (ACROSS_K). */
+/* How an operand lies in memory: a row is one m or n (ALONG_K), or one k (ACROSS_K). wgmma has the
+   same numbers. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
-/* Planes to write: (terms, rows, pitch). d is NULL if they are not needed. */
+/* Planes to write: (terms, rows, pitch). d is NULL if no planes are needed. */
 struct Terms {
   uint16_t *d;
   size_t plane;
@@ -23,12 +24,12 @@ __host__ __device__ inline Terms terms_of(const Planes &p) {
   return {p.d, p.plane, (int)planes_pitch(p.columns), p.columns, p.d_scale, p.d_overflowed};
 }
 
-/* Returns the scale of planes, or 1 without planes. */
+/* Returns the scale of the planes, or 1 if there are no planes. */
 __device__ inline float scale_of(const Terms &t) {
   return t.d ? *t.d_scale : 1.0f;
 }
 
-/* Returns true for the terms of --precision: one or two fp16 terms for each float32. */
+/* Returns true for the numbers of terms that --precision offers: one or two fp16 per float32. */
 static inline bool valid_fp16_terms(int terms) {
   return terms == 1 || terms == 2;
 }
@@ -38,7 +39,7 @@ static inline bool valid_planes(const Planes &p, int terms) {
          p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
-/* Splits two scaled floats into their first TERMS terms. The first float's are the lower halves. */
+/* Splits two scaled floats into TERMS terms each. The lower halves are the first float's terms. */
 template <int TERMS>
 __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[TERMS]) {
   terms[0] = pack_fp16(first, second);
@@ -48,12 +49,12 @@ __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[T
   }
 }
 
-/* Notes an overflow if a value of `pair` is infinity or NaN. `pair` has two values' first terms. */
+/* Sets *d_overflowed if `pair`, the first terms of two values, has an infinity or a NaN. */
 __device__ inline void note_overflow(const Terms &t, uint32_t pair) {
   if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
 }
 
-/* Stores one value as terms, times scale_of(t). */
+/* Stores one value times `scale`, which is scale_of(t), as terms. */
 template <int TERMS>
 __device__ inline void store_term(const Terms &t, int row, int column, float value, float scale) {
   uint32_t terms[TERMS];
@@ -77,7 +78,7 @@ __device__ inline void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Stores the terms of four neighbours from `column` on, a multiple of 4. FULL says that all four
+/* Stores the terms of four neighbours from `column` on, a multiple of 4. FULL is true if all four
    are in the row. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
@@ -92,7 +93,7 @@ __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, 
   for (int term = 0; term < TERMS; term++, to += t.plane) {
     if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
-    } else { /* a 1 follows the columns and must stay */
+    } else { /* the row's 1 after its columns must stay */
       unrolled (e, 4)
         if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
     }

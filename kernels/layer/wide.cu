@@ -1,4 +1,4 @@
-/* Forward, backward and update of wide layers. This file chooses which kernel multiplies what. */
+/* The launchers of wide layers: forward, backward, update. They choose which kernel multiplies. */
 #include "layer/wide_products.cuh"
 
 using namespace wide;
@@ -10,7 +10,7 @@ bool valid_input(const Planes &p, int terms) {
   return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Returns true if the planes have `terms` terms, or if they do not exist, as weights may. */
+/* Returns true if the weights' planes have `terms` terms. The planes need not exist. */
 bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
@@ -28,10 +28,10 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
   return terms == 2 ? run(std::integral_constant<int, 2>()) : run(std::integral_constant<int, 1>());
 }
 
-/* Returns true if mma.sync is faster for updates, although the GPU has wgmma. A wgmma block takes
-   a whole multiprocessor. With few products per weight a wgmma block waits for memory, and small
-   blocks have more loads in flight. With few tiles of wgmma, small blocks leave fewer
-   multiprocessors idle. */
+/* Returns true if mma.sync is faster than wgmma for updates. A wgmma block fills a whole
+   multiprocessor. With few products per weight it waits for memory, and the smaller blocks of
+   mma.sync have more loads in flight. With few tiles, small blocks leave fewer multiprocessors
+   idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;
@@ -40,7 +40,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
          (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
-/* The last layers come first. Pixels have the fewest products, so they fill the gaps at the end. */
+/* The layers run in reverse order. Pixels have the fewest products and fill the gaps at the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {

@@ -1,4 +1,4 @@
-/* Products of wide layers by mma.sync: this file launches the kernel of wide_mma.cuh. */
+/* Launches the kernel of wide_mma.cuh: products of wide layers by mma.sync. */
 #include "layer/wide_mma.cuh"
 
 namespace wide {
@@ -6,8 +6,8 @@ using namespace mma;
 
 namespace {
 
-/* Returns how many stages fit if a multiprocessor holds all BLOCKS of a tile's shape. If fewer than
-   two fit, it holds fewer blocks. */
+/* Returns how many stages fit into a block if a multiprocessor holds Tile::BLOCKS blocks. If fewer
+   than two stages fit, the multiprocessor holds fewer blocks. */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)
@@ -39,11 +39,11 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
   return launch_pdl_clusters(kernel, tiles, THREADS, shared, 1, stream, all, batch);
 }
 
-/* Returns true if large tiles are done sooner than small ones. Time is counted in stages of a large
-   tile on a multiprocessor that has two tiles. One tile alone waits for its own loads and takes
-   ALONE more. Small tiles share multiprocessors out more evenly, but read twice as much (PACE). A
-   large tile takes FINISH to finish. The constants are fitted to 216 launches on an H200. All
-   together take 0.02% longer than if each had the better tiles. */
+/* Returns true if large tiles are faster than small tiles. The unit of time is one stage of a large
+   tile on a multiprocessor that has two tiles. A tile that is alone waits for its own loads and
+   takes ALONE longer. Small tiles spread more evenly over the multiprocessors, but read twice as
+   much (PACE). A large tile takes FINISH to finish. The constants are fitted to 216 launches on an
+   H200. All together take 0.02% longer than with the best tiles for each. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;

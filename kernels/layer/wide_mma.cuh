@@ -1,16 +1,16 @@
 /* The gemm of wide layers by mma.sync, for compute capability 8.0 and later. A block has one square
-   tile and four warps, each with a quarter of the tile. Several blocks share a multiprocessor:
-   while one starts or finishes its tile, the others multiply.
+   tile and four warps, and each warp has a quarter of the tile. Several blocks share a
+   multiprocessor: while one block starts or finishes its tile, the others multiply.
 
      global ──cp.async──> [A terms | B terms] [A terms | B terms] ... ──ldmatrix──> registers
                            a ring of stages in shared memory             ──mma.sync──> sums
 
-   A stage has 32 k of the tile's rows of A and columns of B, all terms, with zeros beyond the
-   edges. For 16 k of 64 x 64 a warp reads 8 KB for the 96 instructions of two terms. A line of
-   shared memory is 32 k of one row (ALONG_K), or the tile's side of one k (ACROSS_K), which
-   ldmatrix transposes. The 16-byte words of a line are swizzled: they change places, by exclusive
-   or with bits of the line's number. So the eight lines that ldmatrix reads at a time lie in
-   different banks. */
+   A stage has 32 k of the tile's rows of A and columns of B, in all terms, with zeros beyond the
+   edges. For 16 k of 64 x 64 with two terms, a warp reads 8 KB and executes 96 mma.sync. A line of
+   shared memory is 32 k of one row (ALONG_K), or one k of the tile's whole side (ACROSS_K). In the
+   second case ldmatrix transposes. The 16-byte words of a line are swizzled: a word's place is its
+   number, exclusive-or'ed with bits of the line's number. So ldmatrix reads eight lines at a time
+   from different banks. */
 #pragma once
 
 #include "layer/wide_products.cuh"
@@ -18,10 +18,10 @@
 namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
-constexpr int DEPTH = 32;                        /* of k in a stage */
-constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
+constexpr int DEPTH = 32;                        /* how many k a stage has */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled, another multiplied */
 
-/* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of it. */
+/* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of the tile. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
   static constexpr int BLOCKS = BLOCKS_; /* blocks that a multiprocessor holds at once */
@@ -46,7 +46,7 @@ struct Product {
   int m, n, k;
   const float *d_scales[2];   /* scales of a and b */
   bool pixels;                /* the layer's input is pixels, which have one plane */
-  int first_tile, tiles_down; /* tiles are numbered down the columns of C */
+  int first_tile, tiles_down; /* tiles are numbered column by column */
 };
 
 template <class Epilogue> struct Products {
@@ -63,14 +63,15 @@ template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
   static constexpr int WORDS = (MAJOR == ALONG_K ? DEPTH : SIDE) / 8, LINE_BYTES = 16 * WORDS;
 
-  /* Returns where word `word` of a line lies. Eight lines have the same word in different banks. */
+  /* Returns the byte offset of word `word` of a line. In eight neighbouring lines, words with the
+     same number lie in different banks. */
   static __device__ int place(int line, int word) {
     const int turn = WORDS >= 8 ? line % 8 : line / (8 / WORDS) % WORDS;
     return line * LINE_BYTES + 16 * (word ^ turn);
   }
 };
 
-/* The words of an operand that one thread copies: word `word` of every APART-th line. */
+/* The words of an operand that one thread copies: one word of every APART-th line. */
 template <Major MAJOR, int SIDE> struct Copies {
   using S = Slab<MAJOR, SIDE>;
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
@@ -88,7 +89,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     from = o.d + (size_t)line * o.pitch + column;
   }
 
-  /* Begins to copy the next DEPTH k to shared memory, with zeros beyond `sides` and `k`. */
+  /* Starts to copy the next DEPTH k to shared memory, with zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
@@ -107,8 +108,8 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* A lane's part of fragments of 16 sides and 16 k. In A the halves of sides come first, in B the
-   halves of k. */
+/* Loads a lane's part of fragments of 16 sides x 16 k. Of the four 8 x 8 matrices of a fragment,
+   the second has the next 8 sides in A, and the next 8 k in B. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;
@@ -118,8 +119,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Loads the fragment that is 16 i sides and 16 step k further on. A word moves by exclusive or,
-     because its line's swizzle does. */
+  /* Loads the fragment 16 i sides and 16 step k further on. A step along a line is an exclusive or,
+     because the swizzle of the line is an exclusive or. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
@@ -130,7 +131,7 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* Waits for the oldest of the `stages` - 1 groups in flight. */
+/* Waits for the oldest of the `stages` - 1 groups of copies in flight. */
 __device__ inline void await_oldest(int stages) {
   if (stages == 2)
     await_groups<0>();
@@ -145,9 +146,9 @@ template <class Kind, class Tile> struct Quarter {
   static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
   static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
   using Epilogue = typename Kind::Epilogue;
-  float sum[DOWN][ACROSS][4]; /* a lane's part, in pieces of 16 x 8 as mma_m16n8k16() has them */
+  float sum[DOWN][ACROSS][4]; /* a lane's part, in pieces of 16 x 8 as in mma_m16n8k16() */
 
-  /* Return the first row and column of a warp's quarter, in the tile. */
+  /* Return the first row and column of the warp's quarter in the tile. */
   static __device__ int warp_row() {
     return threadIdx.x / 64 * WIDTH;
   }
@@ -155,7 +156,7 @@ template <class Kind, class Tile> struct Quarter {
     return threadIdx.x / 32 % 2 * WIDTH;
   }
 
-  /* Multiplies one stage: for each 16 k term by term, the smallest products first. */
+  /* Multiplies one stage: for each 16 k all products of terms, the smallest products first. */
   template <int TERMS_A, int TERMS_B> __device__ void multiply_stage(uint32_t stage) {
     const Fragments<Kind::A, true, SIDE> from_a(stage, warp_row());
     const Fragments<Kind::B, false, SIDE> from_b(stage + TERMS * Tile::TERM_BYTES, warp_column());
@@ -196,7 +197,7 @@ template <class Kind, class Tile> struct Quarter {
 #pragma unroll 1
     for (int block = 0; block < blocks; block++) {
       await_oldest(stages); /* this thread's part of the stage has arrived */
-      __syncthreads(); /* all threads' parts have arrived, and all have read the previous stage */
+      __syncthreads();      /* all parts have arrived, and all have read the previous stage */
       copy(block + stages - 1, free);
       multiply_stage<TERMS_A, TERMS_B>(filled);
       free = filled;
@@ -244,8 +245,8 @@ template <class Kind, class Tile> struct Quarter {
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Multiplies the products of a launch. Block: one tile of one product. Blocks with neighbouring
-   numbers have neighbouring tiles of a column, which share columns of B. Warp: a quarter of the
+/* Computes the products of a launch. Block: one tile of one product. Blocks with neighbouring
+   numbers have tiles one below the other, which use the same columns of B. Warp: a quarter of the
    tile. A block reads 2 k SIDE numbers of every term, and does 2 k SIDE^2 operations for each
    product of terms. */
 template <class Kind, class Tile>

@@ -1,5 +1,5 @@
-/* The products of wide layers, as both of their kernels take them: wide_wgmma.cuh on compute
-   capability 9.0, wide_mma.cuh on every other GPU from 8.0 on.
+/* What the two kernels for wide layers share: wide_wgmma.cuh on compute capability 9.0,
+   wide_mma.cuh on every other GPU from 8.0 on.
 
    C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per
    value take three products, one term takes one. Each kind of product (Forward, Backward, Update)
@@ -27,12 +27,12 @@ constexpr int MAX_PRODUCTS = MAX_UPDATES;
 
 namespace wide {
 
-/* Values that a tile loads once. */
+/* Values that are the same for a whole tile, so that a thread loads them once. */
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* the missing factor of the last column's sums, because its 1 is not scaled */
-  float unscaled; /* the factor that undoes the scales of a finished sum */
+  float one;      /* corrects the last column's sums, because its 1 is not scaled */
+  float unscaled; /* the factor that removes the scales from a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
     return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1])};
@@ -41,7 +41,8 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads neighbours from `column` on. If not FULL, those beyond the row get some value of it. */
+/* Loads four neighbours from `column` on. If not FULL, those beyond the row become some value of
+   it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -52,7 +53,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores the neighbours that exist. */
+/* Stores those of the four neighbours that are in the row. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
@@ -101,8 +102,8 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Multiplies the gradient by the activation's slope and stores dX. The activation's first term is
-   enough for the slope. */
+/* Multiplies the gradient by the activation's slope and stores dX. The first term of the activation
+   suffices. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
@@ -134,7 +135,7 @@ template <int TERMS_> struct Backward {
 
 /* ---- update --------------------------------------------------------------------------------- */
 
-/* Applies the momentum rule to W and b, or stores their gradient. Column `in` is the bias. */
+/* Applies the momentum rule to W and b, or stores their gradient. Column `in` of C is the bias. */
 template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
@@ -172,7 +173,7 @@ template <int TERMS_> struct Update {
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w, once.scale);
     }
-    /* Finishes the biases of several rows at once, if the rows are below `out`. */
+    /* Finishes the biases of several rows at once. Ignores rows from `out` on. */
     template <int COUNT>
     __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
                                const Once &once) const {
@@ -198,13 +199,12 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns where a value lies in shared memory. Lanes use different banks: columns are swizzled. */
+/* Returns a value's place in shared memory. Columns are swizzled: lanes use different banks. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. Returns the sum of C's last column if it is in
-   there. */
+/* Finishes and stores the sums v of a quad. If the quad has C's last column, returns its sum. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,
@@ -217,7 +217,7 @@ __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row
   return e == 0 ? sum.value[0] : e == 1 ? sum.value[1] : e == 2 ? sum.value[2] : sum.value[3];
 }
 
-/* Stores the last column of C for those quads from `column` on that have it. */
+/* Stores C's last column, if the quads from `column` on have it. */
 template <bool FULL, class Product, class Epilogue, int COUNT>
 __device__ void finish_last(const Epilogue &epilogue, const Product &p, const int (&row)[COUNT],
                             int column, const float (&last)[COUNT], const Once &once) {
@@ -227,7 +227,7 @@ __device__ void finish_last(const Epilogue &epilogue, const Product &p, const in
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* One product. m, n and k count rows and columns of the planes, with or without the ones. */
+/* One product. m, n and k are rows or columns of the planes; the column of ones may be included. */
 struct Factors {
   Planes a, b;
   int m, n, k;
@@ -255,7 +255,7 @@ template <class Kind> struct Work {
   }
 };
 
-/* The two ways to multiply. They return cudaErrorNotSupported on a device that cannot. */
+/* The two ways to multiply. They return cudaErrorNotSupported on a device that lacks them. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 template <class Kind>
@@ -264,13 +264,13 @@ cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cuda
 #define FOR_EACH_WIDE_KIND(DO)                                                                     \
   DO(Forward, 1) DO(Forward, 2) DO(Backward, 1) DO(Backward, 2) DO(Update, 1) DO(Update, 2)
 
-/* Set by wide_test_mma(). */
+/* wide_test_mma() sets it: a tile's side, or 0. */
 inline std::atomic<int> mma_side{0};
 
-/* Returns true if code of this program for wgmma runs on the current device. */
+/* Returns true if the program's code for wgmma runs on the current device. */
 bool has_wgmma();
 
-/* The facts of the current device that a launch depends on. */
+/* The facts about the current device that a launch depends on. */
 struct Gpu {
   int multiprocessors, shared_bytes; /* shared_bytes: of a multiprocessor */
 };

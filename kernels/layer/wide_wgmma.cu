@@ -1,5 +1,5 @@
-/* Products of wide layers on compute capability 9.0: this file launches the kernel of
-   wide_wgmma.cuh. The Makefile compiles it for sm_90a. If it cannot, the launcher refuses. */
+/* Launches the kernel of wide_wgmma.cuh: products of wide layers on compute capability 9.0. The
+   Makefile compiles this file for sm_90a. If it cannot, the launcher returns an error. */
 #include "layer/wide_products.cuh"
 
 #ifdef HAVE_SM_90A
@@ -11,8 +11,8 @@ using namespace wgmma;
 
 namespace {
 
-/* Makes the map of planes, of which `columns` count. A box has BLOCK k, and so many sides and
-   terms. */
+/* Describes the first `columns` columns of planes to the copy engine. A box has BLOCK k, `sides`
+   rows or columns of C, and `terms` terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
@@ -21,17 +21,17 @@ cudaError_t describe(const Planes &planes, int columns, Major major, int sides, 
                           : describe_planes(of, BLOCK, sides, terms, map);
 }
 
-constexpr int MAX_CLUSTER = 8; /* blocks of a cluster, on every GPU */
+constexpr int MAX_CLUSTER = 8; /* the most blocks of a cluster that every GPU allows */
 
-/* How many clusters of 1 to MAX_CLUSTER blocks run at once. */
+/* clusters[n] is how many clusters of n blocks run at once. */
 struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks share the k of a tile. Times are in blocks of k. A multiprocessor with
-   several tiles finishes a tile while it multiplies the next one. A cluster starts anew with each
-   tile, exchanges its sums and finishes the tile together. A gain of less than a MARGIN-th part is
-   not worth it. */
+/* Returns how many blocks share the k of a tile. The unit of time is one block of k. Without
+   splits, a multiprocessor with several tiles finishes a tile while it multiplies the next tile.
+   With splits, each tile costs a cluster a START, an EXCHANGE of sums and a part of FINISH. Splits
+   must save more than a MARGIN-th of the time. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -47,8 +47,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* Pairs a product's tiles along the side where fewer tiles stay without a partner. If both sides
-   have as few, the pair shares the longer operand. */
+/* Pairs a product's tiles down or across, whichever leaves fewer tiles without a partner. If both
+   leave equally many, the pair shares the longer operand. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
@@ -58,7 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Tiles are not paired if more than a tenth of them would have no
+/* Divides the work among blocks. Does not pair tiles if more than a tenth of them would have no
    partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
@@ -89,20 +89,19 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch. Tiles of pixels are counted apart, because they take half of the time. */
+/* The tiles of a launch. Tiles of pixels take half of the time: `half` counts them. */
 struct Tiles {
   int whole, half;
 };
 
-/* Returns when the last tile is done. A whole tile takes 1. */
+/* Returns how long all tiles take together. A whole tile takes 1. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 end sooner than tiles of 128 x 128. Times count blocks of k.
- */
+/* Returns true if tiles of 128 x 256 are faster than 128 x 128. The unit is a block of k. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -118,8 +117,8 @@ template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multi
          waves(small, multiprocessors) * blocks + FINISH;
 }
 
-/* Returns the number of clusters. If all units take equally long, this is the smallest number that
-   needs no more waves. */
+/* Returns how many clusters to launch, at most `most`. If all units take equally long, this is the
+   smallest number that needs no extra wave. */
 template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int most) {
   const int busy = all.units < most ? all.units : most;
   for (int i = 1; i < all.count; i++)
@@ -127,7 +126,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the first device, once, how many clusters fit. A cluster runs on one GPC. */
+/* Asks how many clusters of each size the first device runs at once. A cluster needs one GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -164,7 +163,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Returns false if the other kernels were compiled for another architecture, because launch_pdl()
+/* Returns false, too, if the other kernels were compiled for another architecture: launch_pdl()
    treats all kernels alike. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
@@ -175,11 +174,11 @@ bool has_wgmma() {
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
       10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
       cudaFuncGetAttributes(&attributes, wide_kernel<Update<2>, PingPong>) == cudaSuccess;
-  launched(); /* forgets a failure */
+  launched(); /* clears the last error */
   return has;
 }
 
-/* Large tiles pay if each multiprocessor has several of them to do. */
+/* Large tiles pay if each multiprocessor has several large tiles to compute. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   Gpu gpu;

@@ -1,14 +1,14 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
-   different parts (warp specialisation). Tiles are 128 x COLUMNS. For each 32 k all terms of a
-   tile's operands are copied once, and the terms of A are multiplied with those of B.
+   different roles (warp specialisation). Tiles are 128 x COLUMNS. For each 32 k the kernel copies
+   all terms of a tile's operands once, then multiplies the terms of A by the terms of B.
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
                         <────────────────── free ────────────────────                consumer 1
 
-   One thread, the producer, asks the copy engine for patches, as far ahead as stages are free. Two
-   warpgroups of 128 threads, the consumers, multiply with 128 accumulators per thread. There are
-   two schedules, named as in CUTLASS:
+   One thread, the producer, tells the copy engine to fill stages, and runs ahead as long as a stage
+   is free. Two warpgroups of 128 threads, the consumers, multiply with 128 accumulators per thread.
+   There are two schedules, named as in CUTLASS:
 
    - PingPong, tiles of 128 columns: one consumer multiplies a tile with all tensor cores of the
      multiprocessor, while the other consumer finishes the previous tile (epilogue).
@@ -17,9 +17,10 @@
      engine writes 12 instead of 16.
 
    Each multiprocessor has one block. Blocks may form clusters. A pair of blocks works on two tiles
-   of the same rows or columns. Each copies half of what both need, which saves a quarter of the
-   bytes from the L2 cache. If there are too few tiles, each block of a cluster sums a part of the k
-   of one tile (split-K). Then each block adds up and finishes a part of it, in a fixed order. */
+   with the same rows or columns. Each block copies half of the shared operand for both. This saves
+   a quarter of the bytes from the L2 cache. If there are too few tiles, the blocks of a cluster
+   share one tile, and each sums a part of its k (split-K). Then each block adds up and finishes
+   some of the tile's rows, in a fixed order. */
 #pragma once
 
 #include "layer/hopper.cuh"
@@ -27,14 +28,14 @@
 
 namespace wide::wgmma {
 
-constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small one */
+constexpr int TILE = 2 * SIDE;     /* rows of a tile, and columns of a small tile */
 constexpr int GROUP = 128;         /* threads of a warpgroup */
 constexpr int THREADS = 3 * GROUP; /* one warpgroup for the producer, two for the consumers */
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
-/* The schedules of the two consumers. */
+/* The two schedules of the consumers. */
 struct PingPong {
-  static constexpr bool TURNS = true; /* a consumer has every other tile, not half of each */
+  static constexpr bool TURNS = true; /* a consumer has every second tile, not half of each */
   static constexpr int COLUMNS = TILE;
 };
 struct Cooperative {
@@ -44,26 +45,26 @@ struct Cooperative {
 
 /* One product of a launch. */
 struct Product {
-  CUtensorMap a, b; /* maps of planes */
+  CUtensorMap a, b; /* the copy engine's descriptions of the planes */
   int m, n, k;
   const float *d_scales[2]; /* scales of a and b */
   bool pixels;              /* the layer's input is pixels, which have one plane */
-  int first_unit;           /* its units end where the next product's begin */
-  int down, across;         /* tiles of a unit: 1 x 1, or 2 x 1 or 1 x 2 for a pair */
+  int first_unit;           /* number of its first unit; the next product's units follow */
+  int down, across;         /* tiles of a unit: 1 x 1, or for a pair 2 x 1 or 1 x 2 */
   int units_down;
 };
 
-/* A launch. The blocks of a cluster share a unit: a pair of tiles, or the k of a tile. */
+/* A launch. The blocks of a cluster share a unit: two tiles, or the k of one tile. */
 template <class Epilogue> struct Products {
   Product product[MAX_PRODUCTS];
   Epilogue epilogue[MAX_PRODUCTS];
   int count, units;
-  int splits, pair; /* blocks of a cluster: `splits`, or 2 if `pair`, or 1 */
+  int splits, pair; /* a cluster has 2 blocks if `pair`, else `splits` (1 or more) */
 };
 
 /* ---- units ---------------------------------------------------------------------------------- */
 
-/* This block's part of a unit: a tile, and a part of k. */
+/* This block's part of a unit: a tile and a range of k. */
 struct Unit {
   int product, row, column; /* row and column of the tile's first element */
   int first_block, blocks;  /* in blocks of BLOCK k */
@@ -71,24 +72,24 @@ struct Unit {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. A multiprocessor's blocks of k form a sequence; position p of it goes to
-   stage p % STAGES. A stage has patches of A, then of B: all terms of 64 rows (or columns) of C,
-   then of the next 64. If B lies ALONG_K, all columns of a term lie together instead, because they
-   are one operand. */
+/* Stages of shared memory. A block of k is 32 k of both operands. The blocks of k that a
+   multiprocessor copies form a sequence; block number p goes to stage p % STAGES. A stage has
+   patches of A, then of B: all terms of 64 rows (or columns) of C, then all terms of the next 64.
+   If B lies ALONG_K, a term's columns all lie together, because wgmma takes them as one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
-  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* bytes of 64 rows or columns */
+  static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
   /* 256: bytes for barriers */
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
-  float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that a consumer's warp finishes */
+  float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that each consumer warp finishes */
   uint64_t filled[STAGES], free[STAGES];
-  uint64_t turn[2]; /* a consumer's turn to multiply, if they take turns */
+  uint64_t turn[2]; /* if consumers take turns: whose turn it is to multiply */
 
-  /* `blocks`: how many blocks' consumers read this block's copies */
+  /* `blocks` is how many blocks have consumers that read what this block copies. */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -121,7 +122,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of a B that lies ALONG_K. Its box is all of it, or half of one term. */
+/* Copies a block of k of a B that lies ALONG_K. A box is all of it, or in a pair half of a term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -135,12 +136,12 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile. Each half of the tile's rows or columns is as multiply_128() says. */
+/* A thread's part of a tile. Each half of its rows or columns is laid out as in multiply_128(). */
 struct Accumulators {
   float sum[128];
 };
 
-/* Stores 8 rows (r of a half) and COUNT columns of the accumulators, as rows from `row` on. */
+/* Stores the 8 rows with this r (multiply_128) of a half, COUNT columns of them, from `row` on. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -152,10 +153,10 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes 8 rows and 128 columns at a time, in pieces of 32 columns: 8 quads per lane. */
+/* A warp finishes a part, 8 rows x 128 columns, in pieces of 32 columns: 8 quads per lane. */
 constexpr int QUADS = 8, PARTS = 4;
 
-/* A lane's quads of a piece are 2 piece and 2 piece + 1. */
+/* Return the row in a part, and the column, of a lane's quad. Piece i has quads 2 i and 2 i + 1. */
 __device__ inline int row_of_quad(int quad) {
   return threadIdx.x % 32 / 8 + 4 * (quad % 2);
 }
@@ -163,7 +164,7 @@ __device__ inline int column_of_quad(int quad) {
   return PIECE * (quad / 2) + 4 * (threadIdx.x % 8);
 }
 
-/* Stores the tile for the other blocks of the cluster. */
+/* Stores the sums in shared memory, where the other blocks of the cluster read them. */
 __device__ inline void store_split(const Accumulators &c, float *tile) {
   const int warp = threadIdx.x % GROUP / 32;
   unrolled (part, 4)
@@ -181,8 +182,8 @@ template <class Kind, class Schedule> struct Block {
   Ring &ring;
   int rank; /* this block's rank in the cluster */
 
-  /* Returns the unit of a cluster's turn. Every other turn goes backwards, so that a long unit is
-     followed by a short one. */
+  /* Returns the unit that a cluster computes in a turn. Every second turn counts backwards, so that
+     a short unit follows a long unit. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -226,7 +227,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage: for 16 k term by term, smallest products first. Pixels have one term. */
+  /* Multiplies one stage: for 16 k all products of terms, smallest first. Pixels have one term. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
     constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
@@ -248,7 +249,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Tells the producers of all readers that this warp has read the stage of `position`. */
+  /* Tells every producer that fills this stage that this warp has read the stage of `position`. */
   __device__ void release(unsigned position) const {
     if (threadIdx.x % 32 != 0) return;
     uint64_t *free = &ring.free[ring.stage_of(position)];
@@ -258,10 +259,10 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may
-     multiply when the last stage is filled. It may not do so earlier, because a barrier can tell
-     only its last phase from the current one. Every warp signals this; otherwise a warp could be
-     two turns ahead of the slowest. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may start
+     when the last stage is filled. An earlier start would be wrong, because a barrier can tell only
+     its last phase from the current phase. Every warp gives this signal; otherwise a warp could be
+     two turns ahead of the slowest warp. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -285,11 +286,11 @@ template <class Kind, class Schedule> struct Block {
     }
     wait_for_groups<0>();
     release(position - 1);
-    unrolled (e, 128) /* keeps every use of the sums behind the wait */
+    unrolled (e, 128) /* keeps the compiler from using the sums before the wait */
       asm volatile("" : "+f"(c.sum[e])::"memory");
   }
 
-  /* Return the first row and column of a part, in the tile. */
+  /* Return a part's first row and column in the tile. */
   static __device__ int row_of_part(int group, int part) {
     const int warp = threadIdx.x % GROUP / 32;
     return (TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
@@ -306,7 +307,7 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes this consumer's part of a tile. Only loops that name accumulators are unrolled. */
+  /* Finishes this consumer's part of a tile. Only loops over accumulators must be unrolled. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {
@@ -335,7 +336,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Finishes every splits-th row of the tile, from this block's rank on, by all its consumers. */
+  /* Both consumers finish every splits-th row of the tile, from this block's rank on. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -367,7 +368,7 @@ template <class Kind, class Schedule> struct Block {
     finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 
-  /* A consumer makes its part of all units of this block, or all of every other unit. */
+  /* A consumer computes its half of all units of this block, or all of every second unit. */
   __device__ void consume(int group, int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -376,7 +377,7 @@ template <class Kind, class Schedule> struct Block {
       if (!TURNS || turn % 2 == group) {
         const auto &epilogue = all.epilogue[u.product];
         const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
-        const Once once = epilogue.once().of(p); /* these loads overlap the multiplication */
+        const Once once = epilogue.once().of(p); /* its loads overlap the multiplication */
         Accumulators c;
         if (TURNS) /* consumer 0's first turn needs no signal */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
@@ -394,17 +395,17 @@ template <class Kind, class Schedule> struct Block {
   }
 };
 
-/* Multiplies the products of a launch. Grid: clusters of blocks that share units. Block: a producer
-   thread and two consumers. A tile reads k * (TILE + COLUMNS) numbers of every term, of which the
-   neighbour of a pair reads half of one operand. It takes 2 k * TILE * COLUMNS operations per
-   product of terms. */
+/* Computes the products of a launch. Grid: clusters of blocks that share units. Block: a producer
+   thread and two consumers. A tile needs k * (TILE + COLUMNS) numbers of every term; in a pair, the
+   other block copies half of one operand. It takes 2 k TILE COLUMNS operations per product of
+   terms. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
   using Ring = wgmma::Ring<Kind::TERMS, Schedule>;
   Ring &ring = *reinterpret_cast<Ring *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
-  /* equal in a whole warp */
+  /* one value per warp */
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0);
   const int blocks = all.pair ? 2 : all.splits;
   const Block<Kind, Schedule> block = {all, ring, cluster_rank()};
@@ -442,7 +443,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
-  cluster_barrier(); /* one barrier for both roles: synccheck wants all threads at one place */
+  cluster_barrier(); /* one call for both roles, because synccheck wants all threads at one place */
 }
 
 template <int TERMS, class Schedule>
