@@ -1,5 +1,4 @@
-/* Options: good and bad values of every option, on the command line and in the configuration
-   file. */
+/* Tests good and bad values of every option, on the command line and in the configuration file. */
 #include "base/augment.h"
 #include "cli/options.h"
 #include "engine/training.h"
@@ -15,7 +14,7 @@ static const char *write_config(const char *text) {
 }
 
 static Options options;
-/* Parses the words of a line and then `last`, unless that is NULL, into `options` and `error`. */
+/* Parses the words of `line` and, unless it is NULL, `last`. Sets `options` and `error`. */
 static OptionsResult parse_with(const char *line, const char *last) {
   static char copy[8192], end[2 * OPTIONS_PATH], program[] = "mlp-train";
   char *argv[32] = {program};
@@ -32,13 +31,13 @@ static void accept(const char *line, const char *last) {
   OK(parse_with(line, last) == OPTIONS_RUN);
 }
 
-/* Checks that the words are refused in this way. */
+/* Checks that the words are refused, with result `how` and a message that contains `says`. */
 static void refuse(OptionsResult how, const char *line, const char *last, const char *says) {
   if (parse_with(line, last) != how) fail_msg("accepted: %s %s", line, last ? last : "");
   assert_in(error.text, says);
 }
 
-/* Returns a value that is not the default. A list of sizes is also a file's name. */
+/* Returns a value other than the default. The list of sizes also serves as a file's name. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
   const double number = strtod(initial, NULL) < row->high ? row->high : row->low;
@@ -51,7 +50,7 @@ static char *printed_config(const Options *of, bool whole) {
   return PRINTED(file, options_print_config(file, of, whole));
 }
 
-/* Also, a file with all of them is read again as it was printed. */
+/* Also prints a configuration file with all options and reads it back. */
 TEST(every_option_has_a_field_of_its_own) {
   Options initial, changed, again, all;
   options_default(&initial);
@@ -76,7 +75,7 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
-/* Every row has the columns that classify it for commands, files and saved runs. */
+/* Every row says which commands take the option, what its file is for, and if a run saves it. */
 TEST(every_option_is_classified) {
   foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
@@ -127,7 +126,7 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
       {"--epochs",
        "a whole number from 1 to 1000000",
        {"0", "1000001", "", "3x", "3 ", " 3", "-3", "+3", "1.5",
-        "18446744073709551617"}}, /* 1 modulo 2^64 */
+        "18446744073709551617"}}, /* 2^64 + 1, which is 1 modulo 2^64 */
       {"--seed", "from 0 to 4294967295", {"-1", "4294967296"}},
       {"--lr",
        "a number from 0 to 100",
@@ -181,13 +180,13 @@ TEST(wrong_usage_is_named) {
       {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
-  foreach (far,
-           TEXTS("--bxxch", "--quxat", text_printf("--%0199d", 0))) /* too many letters differ */
+  foreach (far, TEXTS("--bxxch", "--quxat",
+                      text_printf("--%0199d", 0))) /* too many letters differ for a suggestion */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
 }
 
-/* A saved run holds all options except those that say what one run writes. */
+/* A saved run holds all options except the options that name what this run writes. */
 TEST(the_options_of_a_saved_run_come_back) {
   Options back;
   accept("--hidden none --lr 0.0123456789 --momentum 0.1 --augment shift,scale=0.1,elastic=1e-3 "

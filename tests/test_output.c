@@ -1,5 +1,5 @@
-/* output.c: what a file replaces, its mode, that no file is left over, and that a full pipe loses
-   nothing. tests/scenarios/output.sh has links, targets, and which paths are the same file. */
+/* Tests output.c: what a new file replaces, its mode, that no temporary file stays, and that no
+   line is lost in a full pipe. tests/scenarios/output.sh tests links and paths of the same file. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <time.h>
@@ -37,8 +37,8 @@ static bool save(const char *path, const char *text) {
   return atomic_file_close(&output, true, &error);
 }
 
-/* Checks that a user who is not root cannot write the path, and that the probe says so. Nothing
-   changes. (root may write everywhere.) */
+/* Checks that the path cannot be written, that the probe says so, and that nothing changes. If root
+   runs the test, it takes another user for this, since root may write everywhere. */
 static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
   const uid_t user = geteuid();
@@ -64,8 +64,8 @@ IN_FOLDER(old_or_new) {
   assert_files(1);
 }
 
-/* The mode is kept. While the file is written, users who may not read the old one cannot read
-   it. */
+/* A new file has the mode of the old file. While the new file is written, users who may not read
+   the old file cannot read the new one either. */
 IN_FOLDER(mode_is_kept) {
   AtomicFile output;
   struct stat status;
@@ -104,8 +104,8 @@ IN_FOLDER(read_only) {
   assert_files(2);
 }
 
-/* Many files can be open at a time. All are complete, and whatever happened to them, their places
-   are free again. */
+/* Many files can be open at a time, and all are complete in the end. Their places are free again,
+   whether a file was kept or given up. */
 IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];
@@ -134,7 +134,7 @@ static int print_lines(void *ends, Error *why) {
   return !standard_output_flush(why);
 }
 
-/* Standard output is the non-blocking end of a pipe that holds little and is read late. */
+/* All lines arrive, even if standard output is a small, non-blocking pipe that is read late. */
 TEST(every_line_arrives) {
   int ends[2];
   FILE *lines = text_open();

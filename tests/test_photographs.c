@@ -1,5 +1,5 @@
-/* Digits in photographs are found, in order, and look as they would on clean paper in any light.
-   tests/scenarios/predict.sh has the answers to them. */
+/* Tests that digits in photographs are found in order, and look as on clean paper, in any light.
+   tests/scenarios/predict.sh tests the predictions for photographs. */
 #include "base/random.h"
 #include "support/pictures.h"
 
@@ -23,10 +23,10 @@ static const char *const ground_names[GROUNDS] = {"clean",  "plain", "falloff",
 /* A page, its light, its printed digits, and the desk beside it. */
 typedef struct {
   Ground ground;
-  uint64_t number; /* of the picture; it decides light, pen, places and noise */
+  uint64_t number; /* the picture's seed of light, pen, places and noise */
   uint8_t digits[MOST_DIGITS][PIXELS];
   int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
-  float tilt; /* of the page, in degrees; clockwise is positive */
+  float tilt; /* how far the page is turned, in degrees clockwise */
 } Page;
 
 typedef struct {
@@ -37,7 +37,7 @@ static float between(Dice *dice, float low, float high) {
   return low + (high - low) * random_unit(random_words(17, dice->stream, dice->counter++).word[0]);
 }
 
-/* Returns an almost normal random number of standard deviation 1. */
+/* Returns a random number with mean 0 and standard deviation 1, almost normally distributed. */
 static float grain(uint64_t number, uint64_t pixel) {
   const RandomWords words = random_words(18, number, pixel);
   float sum = -2;
@@ -49,7 +49,7 @@ static float within_1(float value) {
   return fminf(1, fmaxf(0, value));
 }
 
-/* The place and size of a digit's page. */
+/* Where a digit's 28 x 28 pixels lie on the page, and the size of a pixel. */
 typedef struct {
   const uint8_t *pixels;
   float left, top, zoom;
@@ -86,8 +86,8 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
   }
 }
 
-/* Draws a page into `level` (HEIGHT, WIDTH). The picture depends only on the arguments, and is the
-   same on every machine. Beyond an edge, which runs from top to bottom, is a shadow or the desk. */
+/* Draws a page into `level` (HEIGHT, WIDTH). The picture depends only on the arguments, on every
+   machine. An edge from top to bottom separates the page from a shadow or the desk. */
 static void draw_page(const Page *page, uint8_t *level) {
   const Ground ground = page->ground;
   const bool clean = ground == GROUND_CLEAN,
@@ -109,11 +109,11 @@ static void draw_page(const Page *page, uint8_t *level) {
   place(&places, page, placed);
   EACH_PIXEL(x, y, WIDTH, HEIGHT) {
     const float px = (float)x + 0.5f, py = (float)y + 0.5f;
-    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from what turns */
+    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from the centre of the turn */
     const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* of the light, reflected */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* reflected light */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);
@@ -141,7 +141,7 @@ static Photograph find(const Page *page) {
   return find_on(&(Grey){WIDTH, HEIGHT, level});
 }
 
-/* Returns true if two rows of MNIST have similar ink, by the cosine between them. */
+/* Returns true if two rows of MNIST look alike: the cosine between their pixels is above 0.8. */
 static bool is_alike(const uint8_t *a, const uint8_t *b) {
   double both = 0, square_a = 0, square_b = 0;
   for (int i = 0; i < PIXELS; i++) {
@@ -152,11 +152,11 @@ static bool is_alike(const uint8_t *a, const uint8_t *b) {
   return both > 0.8 * sqrt(square_a * square_b);
 }
 
-/* One digit, or several in two lines, and pages tilted by up to 10 degrees either way. Nearly all
-   digits are found in order, and look as on a clean, level page. */
+/* Tests pages with one digit, pages with several digits in two lines, and pages turned by up to 10
+   degrees. At least 90% of the digits are found in order and look as on a clean, level page. */
 TEST(pages_of_every_ground) {
   static const struct {
-    int things, pages; /* on a page; of a ground */
+    int things, pages; /* digits on a page; pages per ground */
     bool tilted;
   } cases[] = {{1, 12, false}, {6, 4, false}, {8, 6, true}};
   uint64_t next = 0;
@@ -192,7 +192,7 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* The boxes of the digits found among black bars on white paper, as text. */
+/* Tests which black bars on white paper become digits. `boxes` are the digits found, as text. */
 TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
@@ -202,7 +202,7 @@ TEST(pieces_become_digits) {
       {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
       /* one digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
-      /* lines that fall by 10 degrees; the first ends at the height where the second begins */
+      /* two lines that fall by 10 degrees; the second begins at the height where the first ends */
       {{{60, 60, 20, 60},
         {220, 88, 20, 60},
         {380, 116, 20, 60},
@@ -210,7 +210,7 @@ TEST(pieces_become_digits) {
         {220, 188, 20, 60},
         {540, 144, 20, 60}},
        "20x60+60+60 20x60+220+88 20x60+380+116 20x60+540+144 20x60+60+160 20x60+220+188"},
-      /* cut off by the picture's edge, beside a whole one, and alone */
+      /* a bar at the picture's edge is left out beside a whole bar, but not if it is alone */
       {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
       {{{0, 100, 15, 100}}, "15x100+0+100"},
       /* an underline */
@@ -218,11 +218,11 @@ TEST(pieces_become_digits) {
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* a part has less than two thirds of the height, and a gap of at most a twelfth of it */
+      /* a part of a digit has less than 2/3 of its height, and a gap of at most 1/12 */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
-      /* two fifths of the largest extent are a digit */
+      /* a digit has at least 2/5 of the largest extent */
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
   };
@@ -241,7 +241,7 @@ TEST(pieces_become_digits) {
   }
 }
 
-/* Bars of 20 x 100 pixels become 4 x 20 in a row of MNIST, on a tilted page, too. */
+/* Bars of 20 x 100 pixels become upright, 4 x 20 in a row of MNIST, also on a tilted page. */
 TEST(tilted_digits_are_turned_upright) {
   foreach (tilt, VALUES(int, 0, 10, -10)) {
     const Grey page = new_grey(WIDTH, HEIGHT, 255);
@@ -255,7 +255,7 @@ TEST(tilted_digits_are_turned_upright) {
     assert_int_equal(found.count, 3);
     for (int i = 0; i < 3; i++) {
       int columns = 0, rows = 0;
-      for (int k = 0; k < SIDE; k++) { /* through the middle */
+      for (int k = 0; k < SIDE; k++) { /* along the middle row and column */
         columns += found.pixels[i * PIXELS + SIDE / 2 * SIDE + k] > 100;
         rows += found.pixels[i * PIXELS + k * SIDE + SIDE / 2] > 100;
       }

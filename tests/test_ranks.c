@@ -1,12 +1,12 @@
-/* Ranks communicate. mpirun starts this program as `test_ranks worker`, and each process is a rank.
-   tests/scenarios/ranks.sh calls it, and has whole runs. */
+/* Tests the communication between ranks. mpirun starts several processes of this program; each is a
+   rank. tests/scenarios/ranks.sh starts it so, and tests whole runs. */
 #include "ranks/ranks.h"
 #include "support/test.h"
 
 #define CHECK(call)                                                                                \
   if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
 
-/* Sums are added in the order of ranks. Another order would round differently here. */
+/* Returns a term of a sum over the ranks. The order of ranks decides how such a sum is rounded. */
 static float part(int rank, size_t i) {
   return (rank == 0 ? 16777216.0f : 1.0f) + (float)(i % 7) * (float)rank;
 }

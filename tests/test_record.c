@@ -1,4 +1,4 @@
-/* The record of measurements. Its tables are tested by the pages that quote them. */
+/* Tests the record of measurements. Pages that quote its tables test the tables. */
 #include "measure/record.h"
 #include "base/text.h"
 #include "support/folder.h"
@@ -55,7 +55,7 @@ TEST(what_is_no_record_is_refused) {
 TEST(a_full_disk_is_told) {
   if (!record_create(&record, "/dev/full", &error)) skip_because("there is no /dev/full");
   record_add(&record, record_line("epoch"));
-  record_add(&record, record_line("epoch")); /* the first failure is kept */
+  record_add(&record, record_line("epoch")); /* the first failure is reported */
   FAILS(record_good(&record, &error), "cannot write /dev/full: No space");
   FAILS(record_close(&record, true, &error), "cannot write /dev/full: No space");
 }

@@ -1,5 +1,5 @@
-/* The specification itself: small cases by hand, and the gradient compared with finite differences.
-   test_engine_results.c compares steps, rows and rules of training with the CPU engine. */
+/* Tests the reference: small cases computed by hand, and the gradient against finite differences.
+   test_engine_results.c compares whole training with the CPU engine. */
 #include "base/random.h"
 #include "support/network_reference.h"
 #include "support/test.h"
@@ -9,13 +9,13 @@ static void near(const double *out, const double *expected, size_t count) {
     assert_close(out[i], expected[i], 1e-12 * (1 + fabs(expected[i])));
 }
 
-/* Compares the first values of `out`. */
+/* Checks that the first values of `out` are near the given values. */
 #define NEAR(out, ...)                                                                             \
   near(out, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
 /* ---- one layer, by hand ------------------------------------------------------------------ */
 
-/* Two rows, three inputs, two outputs: all dimensions differ. */
+/* Two rows, three inputs, two outputs. */
 static const double x23[] = {1, 2, 3, -1, 0, 5};
 static const double w23[] = {1, 0, -1, 2, 1, 0.5};
 
@@ -35,8 +35,8 @@ TEST(activation) {
   NEAR(gradient, 0, 0, 7, 0, 9);
 }
 
-/* Two updates of a weight of 1 by gradients 0.5 and -0.25 at a rate of 0.1. Adam's first step is
-   the rate for any gradient. In its second step m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
+/* A weight of 1 is updated by gradients 0.5 and then -0.25 at rate 0.1. Adam's first step is the
+   rate, whatever the gradient. In the second, m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
 TEST(optimizers_by_hand) {
   static const struct {
     Optimizer kind;
@@ -70,7 +70,7 @@ TEST(loss_by_hand) {
   NEAR(gradient, .125, .125, -.375, .125, .05, -.4, .15, .2);
 }
 
-/* No logits overflow or saturate the loss. */
+/* The loss of extreme logits neither overflows nor saturates. */
 TEST(loss_of_extreme_logits) {
   const double logits[] = {1e4, -1e4, 0, -1e4, -1e4 - 1, -1e4 - 2, -900, -901, -902};
   const uint16_t labels[] = {1, 0, 2};
@@ -80,7 +80,7 @@ TEST(loss_of_extreme_logits) {
   NEAR(loss, 2e4, tail, 2 + tail);
   reference_cross_entropy_gradient(logits, labels, 3, 3, 1, gradient);
   NEAR(gradient, 1, -1, 0);
-  for (int r = 0; r < 3; r++) /* a gradient of the logits sums to 0 over the classes */
+  for (int r = 0; r < 3; r++) /* the gradient of a row's logits sums to 0 */
     near((const double[]){gradient[3 * r] + gradient[3 * r + 1] + gradient[3 * r + 2]},
          (const double[]){0}, 1);
 }
@@ -100,8 +100,8 @@ static double mean_loss(const Network *network, const double *parameters, const 
   return sums.loss / rows;
 }
 
-/* Central differences are off by about h^2 times a third derivative plus 1e-16 / h, about 1e-10 for
-   h = 1e-5. Every parameter is tried, in networks of one to three layers. */
+/* Tries every parameter of networks of one to three layers. The error of a central difference is
+   h^2 times a third derivative plus 1e-16 / h, together about 1e-10 for h = 1e-5. */
 TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
@@ -110,7 +110,7 @@ TEST(gradient_against_finite_differences) {
     double *parameters = allocate(network.floats, sizeof *parameters);
     double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
     uint16_t labels[ROWS];
-    reference_fill(parameters, network.floats, -1, 1, 1); /* padding, too, which must not matter */
+    reference_fill(parameters, network.floats, -1, 1, 1); /* the padding, too: it must not matter */
     reference_fill(x, ROWS * 7, -1, 1, 2);
     reference_fill_labels(labels, ROWS, 3, 3);
     EngineSums sums = {0};

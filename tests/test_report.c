@@ -1,10 +1,10 @@
-/* The output of a run: every line fits in a terminal of 80 columns. */
+/* Tests the output of a run. Every line must fit in a terminal of 80 columns. */
 #include "train/report.h"
 #include "support/test.h"
 
 static FILE *terminal;
 
-/* Captures output. printed() returns the text up to its call. */
+/* Begins to capture standard output. printed() ends this and returns the text. */
 static void capture(void) {
   terminal = stdout;
   stdout = text_open();
@@ -25,7 +25,7 @@ static const EpochResult usual = {.train_loss = 0.0874,
                                   .train_rows = 60000,
                                   .test_rows = 10000};
 
-/* Shows two epochs. The second is the last if it has that number. */
+/* Reports two epochs of a run of `epochs` epochs, and returns the text. */
 static const char *show_epochs(EpochResult first, EpochResult second, int epochs) {
   Report report = {.percent = -1};
   capture();
@@ -42,7 +42,7 @@ TEST(columns_hold_large_and_small_numbers) {
   first.train_loss = 99.9989;
   first.train_accuracy = first.test_accuracy = 1;
   first.train_seconds = 86400;
-  last.rows_before = 54000; /* the rest of an epoch that was interrupted */
+  last.rows_before = 54000; /* the epoch is the rest of an interrupted one */
   first.test_seconds = 3599.6;
   last.epoch = 999999;
   last.test_loss = 12.3454;
@@ -56,7 +56,7 @@ TEST(columns_hold_large_and_small_numbers) {
       "epoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s  99.9ms   6.0k\n");
 }
 
-/* A terminal shows the progress of an epoch, and the next line replaces it. A file has none. */
+/* On a terminal, the next line replaces the progress of an epoch. A file gets no progress. */
 TEST(a_line_replaces_the_progress) {
   Report report = {.shows_progress = true, .percent = -1}, without = {.percent = -1};
   capture();

@@ -1,5 +1,5 @@
-/* Held-out rows: each class has the share that was asked for, and all other rows are trained on.
-   tests/scenarios/validation.sh has whole runs. */
+/* Tests held-out rows: the share that was asked for is held out from each class, and all other rows
+   are for training. tests/scenarios/validation.sh tests whole runs. */
 #include "base/random.h"
 #include "data/split.h"
 #include "support/test.h"
@@ -8,7 +8,7 @@ enum { ROWS = 5000, MOST_CLASSES = 10 };
 
 static int labels[ROWS];
 
-/* Classes of very different sizes. */
+/* Draws labels; classes have very different sizes. */
 static void draw_labels(void) {
   for (int row = 0; row < ROWS; row++) {
     const RandomWords drawn = random_words(7, 0, (uint64_t)row);

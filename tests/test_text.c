@@ -1,4 +1,4 @@
-/* Text from outside, on its way to a terminal or into JSON. */
+/* Tests how text from outside is escaped for a terminal and for JSON. */
 #include <jansson.h>
 
 #include "base/text.h"
@@ -12,16 +12,16 @@ static const Pair cases[] = {
     {"Größe ≥ 数 \xf0\x9f\x98\x80", "Größe ≥ 数 \xf0\x9f\x98\x80"},
     {"\xc2\x9b"
      "31m \xc2\x85 \xc2\xa0",
-     "\\xc2\\x9b31m \\xc2\\x85 \xc2\xa0"}, /* U+009B: CSI */
+     "\\xc2\\x9b31m \\xc2\\x85 \xc2\xa0"}, /* U+009B, the control character CSI */
     {"n\xff.csv \x9b", "n\\xff.csv \\x9b"},
-    {"\xc3", "\\xc3"},                              /* cut off */
-    {"\xc0\x9b \xc1\x81", "\\xc0\\x9b \\xc1\\x81"}, /* longer than needed */
+    {"\xc3", "\\xc3"},                              /* truncated */
+    {"\xc0\x9b \xc1\x81", "\\xc0\\x9b \\xc1\\x81"}, /* encodings that are longer than needed */
     {"\xed\xa0\x80", "\\xed\\xa0\\x80"},            /* a surrogate */
-    {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},       /* the last one */
+    {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},       /* the last code point */
     {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
 };
 
-/* The text as shown on a terminal and in JSON, and whether jansson takes it for UTF-8. */
+/* Checks each text on a terminal and in JSON. jansson must agree on what is valid UTF-8. */
 TEST(test_texts) {
   foreach (c, cases) {
     const char *text = c->given;
@@ -44,8 +44,7 @@ TEST(test_texts) {
   }
 }
 
-/* Text that does not fit is left out by whole characters and escapes. The rest of the text is left
-   out, too. */
+/* If a text does not fit, it ends before the first character or escape that does not fit whole. */
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};
@@ -62,7 +61,7 @@ TEST(test_cut) {
 TEST(test_errors_are_printable) {
   assert_false(error_set(&error, "%s: no such file", "\x1b[31mred\n\xff"));
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file");
-  assert_false(error_set(&error, "%s; and more", error.text)); /* of itself */
+  assert_false(error_set(&error, "%s; and more", error.text)); /* its own text is allowed */
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file; and more");
   char vast[4096];
   memset(vast, '\x1b', sizeof vast - 1);

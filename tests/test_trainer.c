@@ -1,6 +1,6 @@
-/* The trainer on tiny files: what it asks of an engine, which rows it uses, and how it fails.
-   Neither reading nor a stop changes the weights. A spy in front of the CPU engine records what the
-   trainer asks of it; a run records what the trainer reports. */
+/* Tests the trainer on tiny files: how it calls an engine, which rows it uses, and how it fails.
+   The weights must not depend on how files are read or on where a run is stopped and continued. A
+   Spy records the calls to the CPU engine. A Run records what the trainer reports. */
 #include <inttypes.h>
 
 #include "base/augment.h"
@@ -12,10 +12,10 @@
 
 enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2, since augmentation needs squares */
 
-/* In the working folder of folder.h. */
+/* Files in the working folder of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
 
-/* Writes rows whose label is the place of their greatest pixel. */
+/* Writes both files. The label of a row is the number of its largest pixel. */
 static void write_files(int train_rows, int test_rows) {
   for (int is_test = 0; is_test < 2; is_test++) {
     FILE *file = folder_create(is_test ? test_path : train_path);
@@ -39,30 +39,30 @@ enum { MOST_CALLS = 100, MOST_EPOCHS = 8 };
 typedef struct {
   const struct Run *run;
   Engine *engine;          /* the trainer's engine */
-  EngineConfig config;     /* of the last request for an engine */
-  int opened, closed;      /* opened: tries */
-  int trains, evaluations; /* calls */
+  EngineConfig config;     /* configuration of the last engine asked for */
+  int opened, closed;      /* engines asked for; engines closed */
+  int trains, evaluations; /* number of calls */
   TrainRange train[MOST_CALLS];
   int collected;    /* evaluations whose sums were collected */
-  char calls[4096]; /* " first row+rows"; for training " first row+rows:first step+steps", and "s"
-                       if shuffled */
+  char calls[4096]; /* every evaluation as " first row+rows", every training as " first
+                       row+rows:first step+steps", with "s" if shuffled */
 } Spy;
 
-static Spy spy; /* of the last run */
+static Spy spy; /* the calls of the last run */
 
 typedef struct Run {
-  /* wishes */
+  /* what the test asks for */
   double patience;
   int fail;         /* the epoch whose event fails; 0 means none */
   int stop;         /* the call of the stop event that ends the run, from 1; 0 for no event */
-  int refused;      /* engines */
-  uint32_t aligned; /* the engine's */
+  int refused;      /* number of engines that cannot be opened */
+  uint32_t aligned; /* the engine's `aligned` */
   int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0 means none */
   const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
-  int epochs;     /* that were reported */
-  int stop_calls; /* calls of the stop event */
+  int epochs;     /* number of epochs reported */
+  int stop_calls; /* number of calls of the stop event */
   Checkpoint saved;
   bool resident;
   Error error;
@@ -79,7 +79,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
   return (TrainerConfig){
       .train = train_path,
       .test = test_path,
-      /* more threads would mostly wait for each other */
+      /* more threads would mostly wait */
       .training = {.hidden = {1, {5}},
                    .classes = CLASSES,
                    .epochs = epochs,
@@ -94,7 +94,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
 
 /* ---- a spy in the calls of the CPU engine --------------------------------------------------- */
 
-static const EngineOperations *cpu; /* the engine's own calls */
+static const EngineOperations *cpu; /* the CPU engine's operations */
 
 /* Adds a call to spy.calls. */
 #define NOTE(...)                                                                                  \
@@ -167,7 +167,7 @@ static bool on_stop(void *context) {
   return ++run->stop_calls == run->stop;
 }
 
-/* Trains as *run asks and adds what happened. Returns false with run->error if it failed. */
+/* Trains as *run asks and records what happens in it. On failure returns false, sets run->error. */
 static bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.run = run};
   run->error.text[0] = '\0';
@@ -194,8 +194,8 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   return trained;
 }
 
-/* must_run trains as the run asks, must_train up to the last epoch; both must succeed. must_fail's
-   training must fail, with `says` in the error. */
+/* must_run trains as the run asks; must_train trains all epochs. Both must succeed. In must_fail,
+   training must fail with an error that contains `says`. */
 static Run must_run(const TrainerConfig *config, Run run) {
   if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
   return run;
@@ -213,7 +213,7 @@ static void must_fail(const TrainerConfig *config, Run run, const char *says) {
   assert_in(run.error.text, says);
 }
 
-/* Checks that every epoch used so many rows and has possible results. */
+/* Checks that every epoch used these numbers of rows, and that its results are possible. */
 static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
   for (int i = 0; i < run->epochs; i++) {
     const EpochResult *r = &run->epoch[i];
@@ -249,11 +249,11 @@ TEST(every_row_counts_however_few) {
     }
 }
 
-/* Each epoch uses its rate; test_options.c has the schedules. */
+/* Also checks that each epoch uses its own rate; test_options.c tests the schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  config.training.batch = 3000; /* buffers of 6000 */
+  config.training.batch = 3000; /* buffers have 6000 rows */
   RUN run = must_train(&config);
   assert_rows(&run, 20000, 100);
   static const char later[] = " 0+20000:0+7s 20000+100";
@@ -287,7 +287,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
       assert_true(spy.train[call].key != spy.train[other].key);
 }
 
-/* The parts of an epoch share a key. Other epochs and other buffers have other keys. */
+/* All calls for one buffer in one epoch have the same key; other epochs and buffers have others. */
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
@@ -311,7 +311,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   }
 }
 
-/* 51 steps in parts that begin only at multiples of 8: 8 to 48, and one for the last 3. */
+/* The 51 steps are divided into calls that begin at multiples of 8; the last call has 3 steps. */
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
@@ -321,8 +321,8 @@ TEST(parts_are_aligned) {
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
-/* 51 steps are 20 parts of 2 or 3. Also three steps, and an epoch that ends before the first
-   check. */
+/* 51 steps make 20 calls of 2 or 3 steps. Other cases have three steps, or end before the first
+   check for a stop. */
 TEST(few_parts_are_trained) {
   static const struct {
     int rows, trains;
@@ -348,8 +348,8 @@ TEST(auto_streams_when_the_dataset_does_not_fit) {
   assert_rows(&run, 50, 20);
 }
 
-/* The run ends after the part of the epoch in which the loss failed, and the error names it. With
-   much patience, the check comes at the end of the file, otherwise at the end of a buffer. */
+/* If a loss is not finite, the run ends after that call, and the error names the call's steps. With
+   much patience, losses are checked at the end of the file, otherwise at the end of each buffer. */
 TEST(failures_stop_the_run) {
 #define LOSS " loss is not a finite number "
 #define ADVICE ": try a lower --lr"
@@ -384,7 +384,7 @@ TEST(failures_stop_the_run) {
 
 /* ---- runs that stop and go on ------------------------------------------------------------ */
 
-/* Later epochs have the same results again, except for the rounding of the training loss's sum. */
+/* Checks the epochs after a stop. Only the training loss's sum may be rounded in another way. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {
@@ -398,15 +398,15 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   }
 }
 
-/* Stops a run at every call of the stop event, and continues it. Returns how often it stopped in
-   the middle of an epoch. `first` of these must be in the first epoch. */
+/* Stops a run at each call of the stop event in turn, and continues it. Returns how many of the
+   stops were in the middle of an epoch. *first is the number of those in the first epoch. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
   RUN whole = must_train(config);
   int within = 0;
   *first = 0;
   for (int stop = 1;; stop++) {
     RUN part = must_run(config, (Run){.stop = stop});
-    if (part.stop_calls < stop) { /* the run ended */
+    if (part.stop_calls < stop) { /* the run ended before this stop */
       assert_same_weights(&part, &whole);
       return within;
     }
@@ -429,7 +429,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
-    int rows, stops; /* stops in an epoch that is read: at a buffer's end, not after a short step */
+    int rows, stops; /* stops within an epoch: at a buffer's end, but not after a short step */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {
