@@ -1,4 +1,4 @@
-/* An engine of engines: every member gets all rows, and the predictions are averaged. */
+/* A committee is an engine of engines. Every member predicts all rows; predictions are averaged. */
 #include "predict/predict.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 typedef struct {
   Engine engine; /* must be first: an Engine * is cast to Committee * */
   int count;
-  float *logits;    /* (staging_rows, classes), of one member */
+  float *logits;    /* (staging_rows, classes), the logits of one member */
   double *sums;     /* (staging_rows, classes), sums of the members' probabilities */
   Engine *member[]; /* (count) */
 } Committee;
@@ -21,7 +21,7 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the others before its upload, while it is still readable. */
+/* Copies the first member's buffer to the other members before its upload makes it unreadable. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;
@@ -37,7 +37,7 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
   return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
 }
 
-/* Adds the probabilities of c->logits to c->sums. Values that are not finite stay so. */
+/* Adds the probabilities of c->logits to c->sums. A logit that is not finite makes its sum NAN. */
 static void add_probabilities(Committee *c, uint64_t rows) {
   const int classes = classes_of(c);
   double probabilities[NETWORK_MAX_CLASSES];

@@ -6,7 +6,7 @@
 
 extern const char digit_page_html[]; /* ends in 0 */
 
-/* Writes bytes as a quoted base64 text (RFC 4648). */
+/* Writes bytes as base64 text (RFC 4648) in quotes. */
 static void write_base64(const void *data, size_t size, FILE *file) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const unsigned char *bytes = data;

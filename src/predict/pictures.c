@@ -1,4 +1,4 @@
-/* Answers for pictures of digits, as text or JSON. */
+/* Predicts the digits in pictures, and prints the answers as text or JSON. */
 #include "predict/predict.h"
 
 #include <limits.h>
@@ -8,22 +8,22 @@
 #include "plot/figures.h"
 #include "train/report.h"
 
-/* The state while pictures are answered. */
+/* The state of predict_pictures. */
 typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
-  double *probabilities;              /* (PHOTOGRAPH_MOST, classes) of one picture's digits */
-  SeenAnswer answer[PHOTOGRAPH_MOST]; /* the digits' answers */
+  double *probabilities;              /* (PHOTOGRAPH_MOST, classes), for one picture's digits */
+  SeenAnswer answer[PHOTOGRAPH_MOST]; /* the answers to one picture's digits */
   bool shown;                         /* --show has drawn a picture */
-  Error failure;                      /* the last picture without an answer; "" if none */
+  Error failure;                      /* why the last picture without an answer has none, or "" */
 } Answers;
 
-/* A row of digits, with blanks between them if the classes have names. */
+/* The text of a row of digits, with blanks between the digits if the classes have names. */
 typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
 
-/* Writes a row of digits as text, with "?" for unsure ones. first: the row's first digit. Returns
-   the index after its last digit. */
+/* Writes the row of digits that starts at digit `first` as text. Unsure digits become "?". Returns
+   the index after the row's last digit. */
 static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
   for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++)
@@ -95,7 +95,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* as bright as the training rows */
+  for (int p = 0; p < size; p++) /* makes ink as bright as in training */
     staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
@@ -108,7 +108,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   return true;
 }
 
-/* Reports the previous picture without an answer and stores this one; the caller gets the last. */
+/* Keeps the error of a picture without an answer until the end. Reports the error kept before. */
 static void set_aside(Answers *a, const Error *error) {
   if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
   a->failure = *error;
@@ -139,7 +139,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   return good;
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all pictures ------------------------------------------------------------------------- */
 
 static bool answer_all(Answers *a, Error *error) {
   const Pictures *pictures = a->pictures;

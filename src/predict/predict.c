@@ -28,20 +28,20 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
-/* Takes one row of a file, in file order: its number from 1, pixels (inputs), label and logits
-   (classes), valid only during the call. Returns false with *error set to stop. */
+/* Takes a row, in file order. `row` is its number, from 1. pixels (inputs) and logits (classes) are
+   valid only during the call. To stop, returns false with *error set. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
 typedef struct {
   Engine *engine;
   float *logits; /* (staging_rows, classes) */
-  uint64_t rows; /* rows shown so far */
+  uint64_t rows; /* the number of rows that `use` has taken */
   PredictRow *use;
   void *context;
 } Pass;
 
-/* Passes on the rows of a window, which lie in staging buffer `index`. */
+/* Predicts the rows of a window, which are in staging buffer `index`. Calls pass->use for each. */
 static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index, Error *error) {
   Engine *engine = pass->engine;
   const size_t classes = (size_t)network_classes(&engine->config.network);
@@ -83,7 +83,7 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
 /* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct {
-  AtomicFile output; /* its file may be stdout */
+  AtomicFile output; /* output.file may be stdout */
   int classes;
   bool probabilities;
 } Predictions;
@@ -125,12 +125,12 @@ typedef struct {
   const EvaluateConfig *config;
   Metrics *metrics;
   Mistake list[MISTAKES];
-  uint8_t *pixels; /* (MISTAKES, inputs), for `list`, in any order */
+  uint8_t *pixels; /* (MISTAKES, inputs): memory of the rows in `list`, in any order */
   int inputs, count;
   double white; /* --pixel-max */
 } Gallery;
 
-/* Adds a row to the gallery (a PredictRow). */
+/* Counts a row in the metrics, and adds it to the gallery if it belongs there. A PredictRow. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
@@ -146,7 +146,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   uint8_t *copy = g->count < MISTAKES ? g->pixels + g->count++ * g->inputs
                                       : (uint8_t *)g->list[MISTAKES - 1].pixels;
   memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
-  for (int i = 0; i < g->inputs; i++) /* white is 1 to the network */
+  for (int i = 0; i < g->inputs; i++) /* --pixel-max becomes 255 */
     copy[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   g->list[at] = (Mistake){copy, label, prediction, probability, row};
   return true;
@@ -168,7 +168,7 @@ static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   return good;
 }
 
-/* Reads the file into scores and gallery. */
+/* Predicts the file's rows for the metrics and the gallery. */
 static bool evaluate_rows(Engine *engine, Gallery *gallery, Error *error) {
   const EvaluateConfig *c = gallery->config;
   DatasetReader *reader = predict_open(engine, c->rows, error);
