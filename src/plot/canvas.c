@@ -7,7 +7,7 @@
 
 #include "base/output.h"
 
-/* stb's own deflate crashes if an allocation fails. Returns NULL if memory runs out. */
+/* Replaces stb's own deflate, which crashes if memory runs out. Returns NULL if memory runs out. */
 static unsigned char *pack(unsigned char *bytes, int size, int *packed, int level) {
   uLongf length = compressBound((uLong)size);
   unsigned char *out = malloc(length);
@@ -17,7 +17,7 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
-#ifndef __clang_analyzer__ /* it would judge stb's code, too */
+#ifndef __clang_analyzer__ /* otherwise it would check stb's code, too */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #endif
@@ -43,7 +43,7 @@ void canvas_close(Canvas *picture) {
 
 /* ---- painting ----------------------------------------------------------------------------- */
 
-/* The pixels x0 <= x < x1, y0 <= y < y1. */
+/* A rectangle of pixels: x0 <= x < x1, y0 <= y < y1. */
 typedef struct {
   int x0, y0, x1, y1;
 } Box;
@@ -59,7 +59,7 @@ static Box box_around(const Canvas *p, double x0, double y0, double x1, double y
       clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
 }
 
-/* Mixes the colour into a pixel. coverage: the covered part of the pixel, of 255. */
+/* Mixes the colour into a pixel, of which coverage / 255 is covered. */
 static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
   uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
   for (int k = 0; k < 3; k++)
@@ -81,14 +81,14 @@ void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int widt
                        0x10101u * *pixels++);
 }
 
-/* Rounds a place of a line to 1/64 pixel, so that differences in rounding between C libraries and
-   compilers do not change a pixel. */
+/* Rounds a line's coordinate to 1/64 pixel. Without this, C libraries and compilers that round
+   differently would draw different pixels. */
 static double snap(double place) {
   return round(64 * place) / 64;
 }
 
-/* Adds a line to the coverage. Where lines cross, the larger value counts, so that the joints of a
-   letter are not painted twice. */
+/* Adds a line to the coverage. Where lines cross, keeps the larger coverage, because the joints of
+   a letter must not be painted twice. */
 static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   x0 = snap(x0), y0 = snap(y0);
@@ -123,11 +123,11 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points; a
-   point is two digits in base 36: x from the left, y downwards. Capitals reach from 0 to e = 14,
-   small letters start at 4, tails end at i = 18. A stroke starts at its first point and ends at its
-   last; those between pull it as the control points of a quadratic B-spline, so a point given twice
-   is a corner and two points are a straight line. */
+/* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points. A
+   point is two digits in base 36: x from the left, then y from the top. Capitals reach from y = 0
+   to y = e, which is 14. Small letters start at 4, and tails end at i, which is 18. A stroke is a
+   quadratic B-spline from its first to its last point, with the other points as control points. So
+   a point given twice is a corner, and two points are a straight line. */
 /* clang-format off */
 static const char *const letters[] = {
     /* sp ! " #        */ "", "101a 1e1e", "1014 4044", "2e30 6e70 0585 0989",
@@ -159,7 +159,7 @@ static const char *const letters[] = {
 };
 /* clang-format on */
 
-static const double CAPITAL = 14; /* units of the table */
+static const double CAPITAL = 14; /* the height of a capital, in units of the table */
 static const double GAP = 4.5, SPACE = 3, THICKNESS = 1.9, DIGIT = 8;
 enum { CURVE_PARTS = 6 }; /* straight pieces of a curve between two points */
 
@@ -179,7 +179,7 @@ static double width_of(char c) {
   return width;
 }
 
-/* Adds a stroke of `digits` digits as quadratic curves that meet halfway between points. */
+/* Adds a stroke, which has `digits` digits. Its quadratic curves meet halfway between points. */
 static void cover_stroke(Canvas *p, const char *stroke, size_t digits, const double origin[2],
                          double unit) {
   double a[2], b[2], c[2], from[2], to[2];

@@ -1,7 +1,7 @@
-/* A canvas of RGB pixels, white at first: rectangles, images, lines and text, saved as a PNG.
+/* Draws rectangles, images, lines and text on a white canvas of RGB pixels, and saves it as a PNG.
 
    Coordinates are pixels from the top left corner, (0, 0) to (width, height), and may be fractions.
-   Parts outside are not drawn. Edges of lines and letters are smoothed. */
+   What lies outside of the canvas is not drawn. Edges of lines and letters are smoothed. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 typedef uint32_t Colour; /* 0xRRGGBB */
 
-/* Returns a colour's red (part 0), green (1) or blue (2), 0 to 255. */
+/* Returns a colour's red (part 0), green (part 1) or blue (part 2), from 0 to 255. */
 static inline int colour_part(Colour colour, int part) {
   return (int)(colour >> (16 - 8 * part) & 255);
 }
@@ -18,7 +18,7 @@ static inline int colour_part(Colour colour, int part) {
 typedef struct {
   int width, height;
   uint8_t *pixels;   /* (height, width, 3) */
-  uint8_t *coverage; /* (height, width): scratch while drawing, 0 between calls */
+  uint8_t *coverage; /* (height, width): scratch memory of a call, all 0 between calls */
 } Canvas;
 
 bool canvas_open(Canvas *picture, int width, int height, Error *error);
@@ -28,8 +28,8 @@ void canvas_close(Canvas *picture); /* *picture may be all zeros */
 void canvas_rectangle(Canvas *picture, double x, double y, double width, double height,
                       Colour colour);
 
-/* Draws an image of greys, `pixels` (height, width), where 0 is black. Each pixel becomes a square
-   of side `zoom`, the first one at (x, y). */
+/* Draws an image of grey `pixels` (height, width), where 0 is black. Each pixel becomes a square of
+   side `zoom`. The image's top left corner is at (x, y). */
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
                   int zoom);
 
@@ -38,10 +38,10 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
                  Colour colour);
 
 /* Draws printable ASCII, and '?' for any other byte. A capital letter is `height` high and stands
-   on y = `baseline`; letters like g reach 0.3 height below. */
+   on y = `baseline`. Letters like g reach 0.3 * height below the baseline. */
 void canvas_text(Canvas *picture, double x, double baseline, double height, const char *text,
                  Colour colour);
 double canvas_text_width(double height, const char *text);
 
-/* Replaces the file `path` by the picture as a PNG. */
+/* Saves the picture as the PNG file `path`, which replaces an older file. */
 bool canvas_save(const Canvas *picture, const char *path, Error *error);

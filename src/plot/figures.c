@@ -8,9 +8,9 @@
 
 /* ---- curves ------------------------------------------------------------------------------- */
 
-enum { PANEL = 480, PANEL_TOP = 92, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights */
+enum { PANEL = 480, PANEL_TOP = 92, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights in pixels */
 enum { PANEL_LEFT = 110, PANEL_RIGHT = CHART_WIDTH - 40 };
-enum { MANY_EPOCHS = 64 }; /* a curve of more epochs has no dots */
+enum { MANY_EPOCHS = 64 }; /* curves of more epochs have no dots */
 static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 
 typedef enum { LOSS, ACCURACY, MEASURES } Measure;
@@ -20,12 +20,12 @@ typedef enum { TRAINING, TEST, KINDS } Kind;
 typedef struct {
   const EpochResult *results;
   int runs, count;
-  int kinds; /* 1 if there are no judging rows */
+  int kinds; /* number of kinds of rows, 1 if there are no judging rows */
   const char *names[KINDS];
   int best; /* the best epoch; 0 if unknown */
 } Curves;
 
-/* Returns the value of a run after epoch i, from 0. Run -1 is the mean over all runs. */
+/* Returns a run's value after epoch i, which counts from 0. Run -1 is the mean over all runs. */
 static double value_of(const Curves *c, int run, int i, Measure measure, Kind kind) {
   const int first = run < 0 ? 0 : run, end = run < 0 ? c->runs : run + 1;
   double sum = 0;
@@ -37,7 +37,7 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
   return sum / (end - first);
 }
 
-/* Leaves space around the values. Makes the axis long enough that its numbers differ. */
+/* Extends the axis to leave space around the values, and to give it a length if all are equal. */
 static void widen(Axis *axis, double air) {
   const double low = axis->low, high = axis->high;
   double more = air * (high - low);
@@ -47,7 +47,8 @@ static void widen(Axis *axis, double air) {
   axis->high += more;
 }
 
-/* Draws a run's values, or for run -1 their mean. A value that is not finite leaves a gap. */
+/* Draws a run's curve. Run -1 is the mean over all runs. A value that is not finite leaves a gap.
+ */
 static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const Axis *y_axis,
                        int run, Measure measure, Kind kind) {
   const double line = run < 0 ? LINE : THIN;
@@ -73,9 +74,9 @@ static bool span(const Curves *c, Measure measure, Axis *axis) {
   return axis->low <= axis->high;
 }
 
-/* Draws the panel of a measure, if it has finite values. */
+/* Draws the panel of a measure. Returns false if the measure has no finite value. */
 static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
-  static const double FAR = 20; /* on a linear axis many values would lie at the bottom */
+  static const double FAR = 20; /* highest / lowest loss above which the axis is logarithmic */
   Axis y = {.upright = true,
             .from = top + PANEL - PANEL_FOOT,
             .to = top + PANEL_HEAD,
@@ -165,8 +166,8 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; FILTER_SIDE is a maximum */
-static const double FILTERS_AREA = 1.4e6;                 /* pixels of all the filters, about */
-static const double ASPECT = 1.5; /* width of the grid over its height, about */
+static const double FILTERS_AREA = 1.4e6;                 /* approximate pixels of all filters */
+static const double ASPECT = 1.5; /* approximate width of the grid divided by its height */
 
 /* Returns the divisor of `inputs` that is nearest to its square root. */
 static int filter_width(int inputs) {
@@ -177,8 +178,8 @@ static int filter_width(int inputs) {
   return best;
 }
 
-/* Returns the absolute weight that is drawn white, or black if negative: three times the root mean
-   square of the finite weights. */
+/* Returns the weight that is drawn white. Its negative is drawn black. It is three times the root
+   mean square of the finite weights. */
 static double weights_scale(const float *weights, int count) {
   double squares = 0;
   int finite = 0;
@@ -261,7 +262,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
 enum { CELL = 56, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5 };
 
-/* Returns a cell's colour. The cube root shows even a confusion of one row in a thousand. */
+/* Returns a cell's colour. The cube root makes even a share of one row in a thousand visible. */
 static Colour shade(bool right, double share) {
   const Colour full = page_series[right ? 0 : 1];
   Colour colour = 0;
@@ -270,13 +271,13 @@ static Colour shade(bool right, double share) {
   return colour;
 }
 
-/* Returns the colour of letters: dark on pale colours, white on dark ones. */
+/* Returns the colour of letters: dark letters on pale colours, white letters on dark colours. */
 static Colour ink_on(Colour c) {
   return 3 * colour_part(c, 0) + 6 * colour_part(c, 1) + colour_part(c, 2) > 1500 ? INK : PAPER;
 }
 
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
-  const int classes = metrics->classes, side = grid->width - numbers; /* numbers: 1 for a line */
+  const int classes = metrics->classes, side = grid->width - numbers; /* 1 pixel for a line */
   uint64_t rows = 0;
   for (int i = 0; i < classes * classes; i++) {
     const int truth = i / classes, first = truth * classes, x = cell_x(grid, i),
@@ -293,7 +294,7 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
   }
 }
 
-/* Writes the classes' names or numbers left of the cells and below them. */
+/* Writes the names or numbers of the classes to the left of the cells and below the cells. */
 static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
   const double side = grid->width, below = TOP + metrics->classes * side + 24;
   for (int c = 0; c < metrics->classes; c++) {
@@ -334,7 +335,7 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error) {
 
 /* ---- what the network saw ----------------------------------------------------------------- */
 
-enum { GAP = 24, VIEW = 420, DIGIT = 146 }; /* pixels: of the longer side; to the next digit */
+enum { GAP = 24, VIEW = 420, DIGIT = 146 }; /* pixels; VIEW is the picture's longer side */
 enum { SEEN_COLUMNS = 6, SEEN_LEFT = MARGIN + VIEW + GAP };
 
 bool plot_seen(const char *name, const Image *image, const Photograph *p, const SeenAnswer *answers,

@@ -45,7 +45,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* rough pixels between numbers */
+enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* approximate pixels between numbers */
 
 static double number_of(const Axis *axis, double value) {
   return axis->logarithmic ? log10(value) : value;
@@ -74,7 +74,7 @@ double axis_place(const Axis *axis, double value) {
   return place(axis, number_of(axis, value));
 }
 
-/* Draws a grid line and its number, if the number is on the axis. */
+/* Draws a grid line and writes its value, if the axis reaches there. */
 static void draw_tick(Canvas *page, const Axis *a, double number, double value, bool fixed,
                       int digits) {
   enum { BEYOND = 6 };
@@ -91,7 +91,7 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
   }
 }
 
-/* Draws powers of ten, then 2 and 5 times these, then other multiples, where there is room. */
+/* Draws ticks at powers of ten, on a short axis also at 2 and 5 times these and other multiples. */
 static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
   const double length = axis->high - axis->low;
   const int step = max_int(1, (int)ceil(length / wanted));
@@ -103,8 +103,8 @@ static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
     }
 }
 
-/* Draws multiples of a step, which is 1, 2 or 5 times a power of ten. Numbers have as many decimals
-   as tell them apart. */
+/* Draws ticks at multiples of a step, which is 1, 2 or 5 times a power of ten. Numbers have enough
+   decimals to differ. */
 static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
   const double least = (axis->high - axis->low) / wanted * (1 - 1e-9);
   const double power = pow(10, floor(log10(least))), part = least / power;
@@ -172,8 +172,8 @@ void dot_chart_add(DotChart *chart, const char *label, double ms, Colour colour)
     chart->rows[chart->count++] = (DotChartRow){text_format("%s", label), ms, colour};
 }
 
-/* Returns an axis that starts below the smallest value and leaves room for the number of the
-   largest. */
+/* Returns an axis that starts below the smallest value. The largest value's number has room to the
+   right of the axis. */
 static Axis axis_of(const DotChart *chart) {
   double widest = 0;
   Axis axis = {.logarithmic = true,
