@@ -56,11 +56,11 @@ extern bool failed;       /* the launch has failed */
 constexpr size_t STACK = 512 << 10; /* the local memory that a thread may have */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
 bool is_stack(uintptr_t address);      /* returns true for an address in a lane's stack */
-bool is_host_stack(uintptr_t address); /* the same for the stack of emulator_call's function */
+bool is_host_stack(uintptr_t address); /* the same for emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading of emulator_print() */
-/* Runs the lanes of a warp until none can continue, after at most `most` entries. Returns true if a
-   lane ran. */
+/* Runs a warp's lanes until none can continue, or `most` were entered. Returns true if a lane
+   ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);
@@ -112,9 +112,9 @@ Region *guarded_by(uintptr_t address); /* the array behind the address's guard p
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address);       /* the same, or true in code and constants */
+bool is_of_program(uintptr_t address);       /* true also in the program's code and constants */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
-void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills it with NaN */
+void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* CUDA C++ for the emulator. clang's front end (__CUDA__) also reads it, to check a student's file.
-   scripts/seal_exercise.sh refuses students any other name that begins with two underscores. */
+   scripts/seal_exercise.sh refuses all names with two leading underscores that are not here. */
 #pragma once
 
 #ifdef __CUDA__
@@ -15,8 +15,8 @@
 #define __host__
 #define __device__
 #define __global__
-/* __shared__ variables are thread-local, so that they lie together. Blocks run one after another
-   and use the same copy. Nothing else is in thread-local storage. */
+/* Thread-local storage holds the __shared__ variables and nothing else. Blocks run one after
+   another and use the same copy. */
 #define EMULATOR_JOIN_(a, b) a##b
 #define EMULATOR_JOIN(a, b) EMULATOR_JOIN_(a, b)
 #define EMULATOR_SHARED static thread_local __attribute__((used))
@@ -197,7 +197,7 @@ __device__ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, 
 
 } // namespace emulated
 
-/* Returns the value of lane `source` or, beyond the lane's group of `width` lanes, its own
+/* Returns the value of lane `source` or, beyond the group of `width` lanes, the lane's own
    value. */
 #define EMULATOR_SHUFFLE(name, source)                                                             \
   template <class T> EMULATOR_INLINE T name(unsigned mask, T value, int by, int width = 32) {      \

@@ -25,7 +25,7 @@ void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
-  uint64_t requests, sectors, bytes_used; /* warps' requests; of global memory */
+  uint64_t requests, sectors, bytes_used; /* of global memory: requests, sectors, bytes needed */
   uint64_t bytes_once;                    /* sum over launches: distinct bytes read + written */
   uint64_t turns, least_turns;            /* passes of shared memory's banks; the fewest possible */
   uint64_t atomic_turns;                  /* the part of `turns` that atomic operations take */
@@ -35,7 +35,7 @@ typedef struct {
 
 EmulatorCounts emulator_counts(void);
 /* Writes up to `most` findings, one per line. If `costs`, the findings are the costliest places.
-   Otherwise they are errors, first of barriers, array bounds and meetings of lanes. */
+   Otherwise they are errors; errors of barriers, array bounds and lanes that meet come first. */
 void emulator_told(bool costs, int most, char *text, size_t size);
 
 /* A finding: an error, or a place with a high cost. */

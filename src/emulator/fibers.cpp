@@ -262,7 +262,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* maximum dynamic shared memory */
+static std::map<const void *, size_t> allowed; /* maximum dynamic shared memory of a kernel */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;

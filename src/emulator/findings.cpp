@@ -71,8 +71,7 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if, in half a warp, every lane n has the address of lane n ^ 1, or every lane that
-   of n ^ 2. */
+/* Returns true if all lanes n and n ^ 1, or all n and n ^ 2, of half a warp share an address. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -116,7 +115,7 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
 }
 
 /* If lanes are at several places, the lanes at the lowest address go first, so that lanes that
-   diverged meet again (Collange, 2011). All wait if a lane's list is full. */
+   diverged meet again (Collange, 2011). If a lane's list is full, all lanes wait. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {

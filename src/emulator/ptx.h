@@ -4,7 +4,7 @@
 
 #include <cuda_bf16.h>
 
-/* Mail. */
+/* Stores and loads of mail. */
 inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
   const float4 packet = {x, y, z, __uint_as_float(w)};
   emulator_store_mail(to, &packet, sizeof packet);

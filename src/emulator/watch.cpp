@@ -13,7 +13,7 @@ namespace emulated {
 bool watched;
 static size_t static_shared; /* bytes of the __shared__ variables that this launch has touched */
 
-/* Eras count blocks and barriers. */
+/* The number of blocks and barriers so far, and its first values in this block and this launch. */
 static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in running
                                                            order */
@@ -117,8 +117,8 @@ static size_t block_of(uint32_t touched) { /* returns the block's place in the o
          1;
 }
 
-/* Returns true if access t is ordered before the lane's current access. It always is if it was
-   before `first`. */
+/* Returns true if t is ordered before the lane's current access. Accesses before era `first`
+   are. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {
@@ -207,7 +207,7 @@ static void touch_shared(Region *r, uintptr_t pc) {
   stop();
 }
 
-/* Checks and counts an access. Other sizes than 1, 2, 4, 8 and 16 bytes are split. */
+/* Checks and counts an access. Splits sizes other than 1, 2, 4, 8 and 16 bytes. */
 void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
   const uintptr_t address = (uintptr_t)at;
   const unsigned size = (unsigned)bytes;
@@ -249,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* If an atomic operation follows, it announces the block's writes before its last barrier. */
+/* After a fence, an atomic operation announces the block's writes before its last barrier. */
 void emulator_fence() {
   lane->fenced = true;
 }

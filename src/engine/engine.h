@@ -52,7 +52,7 @@ typedef struct {
    min((s + 1) * batch, rows)) of the window; position p is row first_row + p or, if `shuffled`, row
    first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. A range
    that augments reads augmented copies, which double the memory of the rows. augment.h makes the
-   copy of the window's row r from (augment, augment_key, r). It needs square pictures. */
+   copy of the window's row r from (augment, augment_key, r). Pictures must be square. */
 typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
@@ -95,7 +95,7 @@ typedef struct {
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have. A member is an engine that trains another network
-     on the same rows. With 0 members or no function, networks train in sequence. */
+     on the same rows. If it is 0, or the function is NULL, networks train in sequence. */
   int (*members)(Engine *engine);
   /* Opens a member. Members close before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
@@ -109,8 +109,8 @@ struct Engine {
   EngineConfig config; /* once open, it holds the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* the device's name; for the CPU also its threads */
   char reason[160];    /* why this fusion level and, if tf32 was asked for, this precision */
-  bool wide;           /* uses the kernels for wide layers, which store bfloat16 planes */
-  int replays;         /* how often a number left the planes' range and steps were repeated */
+  bool wide;           /* uses the kernels for wide layers, which store planes of fp16 */
+  int replays;         /* how often a number left fp16's range and work was repeated */
   uint64_t memory;     /* bytes of the device's memory; 0 means unknown */
   double taken;        /* bytes of the host's memory that the CPU engine takes */
 };

@@ -50,14 +50,14 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns the layer's array that read and write call array `a`. */
+/* Returns which array of a layer (PARAMETERS, ...) is array `a` of read and write. */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers from `from` or to `to`, laid out as in network.h; the other is
-   NULL. */
+/* Copies an array of all layers from `from` or to `to`, in the layout of network.h. The other
+   pointer is NULL. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);
@@ -181,7 +181,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->call = &operations;
   engine->config = *config;
   cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
-  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* `parameters` below */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* of `parameters` below */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -199,8 +199,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   return allocate_all(cpu);
 }
 
-/* Starts OpenMP threads for all later regions. Returns their number; OMP_THREAD_LIMIT may cap
-   it. */
+/* Starts OpenMP threads for all later regions. Returns their number; OMP_THREAD_LIMIT is a cap. */
 static int start_threads(int count) {
   int running = 0;
   omp_set_dynamic(false); /* otherwise OpenMP may give a region fewer threads */

@@ -19,8 +19,7 @@ enum {
   ARRAYS
 };
 
-/* Replaces OpenMP's barrier, which may spin for milliseconds. That is slow if threads share
-   cores. */
+/* Replaces OpenMP's barrier, which may spin for milliseconds. That is slow if cores are shared. */
 typedef struct {
   pthread_mutex_t mutex;
   pthread_cond_t opened;

@@ -1,6 +1,6 @@
-/* Updates parameters of the CPU engine by any rule of optimizer.h. Only weights under sgd are
-   updated elsewhere, with their gradient (gemm_cpu_tile.h). Most rules divide and take roots. This
-   file is compiled without errno for math errors, so that their loop becomes vector code. */
+/* Updates parameters of the CPU engine by any rule of optimizer.h. Weights under sgd are the
+   exception: gemm_cpu_tile.h updates them. Other rules divide and take roots. This file is compiled
+   without errno for math errors, so that the compiler can vectorise these rules. */
 #include "engine/engine_cpu.h"
 
 /* Updates `count` adjacent parameters by a rule of this kind. */

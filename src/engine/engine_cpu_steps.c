@@ -19,8 +19,8 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-/* Makes this thread replace numbers below 1e-38 by 0, or stops that. Such numbers are slow on some
-   processors. */
+/* If `flush`, makes this thread replace numbers below 1e-38 by 0; otherwise ends that. Such numbers
+   are slow on some processors. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */
@@ -147,8 +147,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes each row's loss and correctness, and the logits' gradient of the mean over all_rows
-   rows. */
+/* Computes each row's loss and correctness, and the logits' gradient, which is for the mean loss
+   over all_rows rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;

@@ -29,8 +29,7 @@ typedef struct {
   const char *name; /* name of the instruction set */
   size_t width;     /* maximum columns of a tile, a multiple of GEMM_ALIGN */
 
-  /* Computes y(m, n) = c(m, n) + bias[n], then activate() if `activates`. Rows are y_row floats
-     apart. */
+  /* Computes y(m, n) = c(m, n) + bias[n], activated if `activates`. Rows are y_row floats apart. */
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 

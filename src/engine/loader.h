@@ -1,4 +1,4 @@
-/* Loads rows through two buffers: the next rows are parsed while the device trains on the last. */
+/* Loads rows through two buffers, so that the next rows are parsed while the device trains. */
 #pragma once
 
 #include "data/dataset.h"
@@ -18,8 +18,7 @@ typedef struct {
   Engine *engine;
   DatasetReader *reader;
   uint64_t start;           /* the dataset row where the first row goes */
-  bool ring;                /* streaming: staging buffer s always goes to row start + s *
-                               staging_rows */
+  bool ring;                /* streaming: buffer s always goes to row start + s * staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */
   int index;                /* the next staging buffer, 0 or 1 */

@@ -53,7 +53,7 @@ typedef enum {
   PRECISION_TF32, /* matrix products at least as accurate as tf32, if those are faster */
 } Precision;
 
-/* The network reads a pixel p as (p / max - mean) / std. A 0 means the default: 255, 0, 1. */
+/* The network reads a pixel p as (p / max - mean) / std. Zeros mean the defaults 255, 0, 1. */
 typedef struct {
   float max, mean, std;
 } PixelScale;
@@ -119,7 +119,7 @@ static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* A PixelScale as p factor - offset. Fast paths have its default, 1 / 255 and 0, as constants. */
+/* A PixelScale as p factor - offset. Fast paths use constants for the default, 1 / 255 and 0. */
 typedef struct {
   float factor, offset;
   bool is_default;

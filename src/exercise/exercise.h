@@ -54,8 +54,8 @@ typedef struct {
 
 enum { EXERCISE_SHAPES = 14 };
 
-/* Returns hidden shape `index`. The shapes have odd sizes, size 1, and more than a block's threads.
-   In some shapes the step has fewer rows than the arrays, or no rows. */
+/* Returns hidden shape `index`. Sizes are irregular, 1, or above a block's number of threads. In
+   some shapes the step has fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Returns a problem with random values. */
@@ -81,7 +81,7 @@ bool exercise_is_constant(ExerciseTask task, int name);
 void exercise_poison(uint8_t *block, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
-/* Returns the bytes of reading each input of the task once and writing each output once. */
+/* Returns the bytes that a task moves if it reads each input once and writes each output once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 
 /* A call, as its process records it. */
@@ -115,8 +115,8 @@ typedef struct {
   ExerciseCall call; /* the measured call, but with the most launches of any call */
 } ExerciseScore;
 
-/* If something is wrong, writes to score->wrong the first wrong element, and the number and place
-   of all. */
+/* If there are errors, describes the first one, and the number and place of all, in
+   score->wrong. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
@@ -140,7 +140,7 @@ bool apart_start(Apart *apart, void (*work)(void *context), void *context, doubl
    process's output, up to 4 KB, with a bar before each line. */
 void apart_end(Apart *apart, char end[APART_TEXT]);
 
-/* Limits this process to computing, writing and ending from now on and, if `may_ask`, the GPU. */
+/* Confines this process to computing, writing and ending and, if `may_ask`, using a GPU. */
 bool apart_confine(bool may_ask, Error *error);
 
 /* Returns zeroed memory that this process shares with processes it starts, or NULL if it fails. */

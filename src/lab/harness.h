@@ -86,16 +86,15 @@ typedef struct {
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* the inputs' values; the output from lab_arrays_fetch */
-  /* Outputs are checked in ranges of `length` elements; the last range may be shorter. For more
-     than 4e9 operations and 2048 outputs, only the first 64, the last 64, and 64 random ranges of
-     64. */
+  /* Ranges of `length` outputs are checked; the last may be shorter. Above 4e9 operations and 2048
+     outputs, these are the first 64 outputs, the last 64, and 64 random ranges of 64. */
   bool sampled;
   int64_t count, ranges, length; /* `count` elements of the output */
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
-/* Allocates memory for every rung and fills the inputs. Sets error->too_large if they do not
-   fit. */
+/* Allocates the arrays and fills the inputs. Sets error->too_large if the GPU's memory is too
+   small. */
 bool lab_arrays_open(LabArrays *arrays, const LabTopic *topic, int problem, LabSize size,
                      const LabHow *how, Error *error);
 void lab_arrays_close(LabArrays *arrays); /* call it even after lab_arrays_open failed */
@@ -118,7 +117,7 @@ typedef struct {
   json_t *line;
 } LabRow;
 
-/* run.c calls these functions. A GPU has them in cuda/gpu.c. The emulator has the first in
+/* run.c calls these functions. A GPU has them in cuda/gpu.c. The emulator has only lab_watch, in
    emulated/counts.c; the others are then NULL. */
 
 /* Starts or ends the watch of an untimed call. Returns an error as a clause, or "". */
@@ -141,8 +140,7 @@ bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* Adds the line of a topic: its description and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table. Its topic and the ceilings must be in the record. It adds fields to rows in
-   memory. */
+/* Adds a table whose topic and ceiling the record has. In memory, its rows get further fields. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);

@@ -25,7 +25,7 @@ int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array) {
 }
 
 int lab_width(const LabTopic *topic, int problem, int array) {
-  static const int widths[] = {0, 4, 4, 2}; /* by LabType */
+  static const int widths[] = {0, 4, 4, 2}; /* indexed by LabType */
   const LabProblem *p = &topic->problems[problem];
   return widths[array < 0 ? p->out : p->in[array]];
 }
@@ -161,7 +161,7 @@ static bool complete(const Record *record, json_t *table, Error *error) {
   return true;
 }
 
-static const char *const kinds[] = {"rung", "library", "part"}; /* by LabKind */
+static const char *const kinds[] = {"rung", "library", "part"}; /* indexed by LabKind */
 
 static json_t *flag(bool value) {
   return value ? json_true() : NULL;

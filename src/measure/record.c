@@ -137,7 +137,7 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
                  Error *error) {
   FILE *file = fopen(path, "r");
   if (!file) return failed("open", path, error);
-  static char text[1 << 17]; /* maximum length of a line */
+  static char text[1 << 17]; /* one line; longer lines are refused */
   Error inner;
   bool good = true;
   for (int number = 1; good && fgets(text, sizeof text, file); number++) {

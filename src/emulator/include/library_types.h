@@ -1,4 +1,4 @@
-/* Types of values in CUDA's libraries, which the emulator lacks. */
+/* The value types of CUDA's libraries. The emulator lacks the libraries themselves. */
 #pragma once
 
 typedef enum { CUDA_R_32F, CUDA_R_16BF } cudaDataType;

@@ -88,7 +88,7 @@ enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 struct CudaEngine {
   Engine engine; /* must be first: an Engine * is cast to CudaEngine * */
   const Level *level;
-  void *library;                 /* data of a level from outside; NULL without one */
+  void *library;                 /* data of a caller's level; or NULL */
   void (*close_library)(void *); /* called once with `library` */
   cudaStream_t copy, compute;
   Staging staging[2];
@@ -123,7 +123,7 @@ struct CudaEngine {
   float *d_x;               /* pixels as floats, if needed: (forward_rows, inputs) */
   float *d_z;               /* (forward_rows, widest), at levels none, exercise and library */
   float *d_largest, *d_sum; /* (forward_rows), at level exercise */
-  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* [l], l > 0: (rows, size[l]) */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation[l] */
   WideNetwork wide;                            /* if engine.wide */
   Replay replay;
@@ -138,8 +138,8 @@ struct CudaEngine {
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, which excludes weight decay. Even if opening fails,
-   close_library is called for `library`. */
+/* Opens an engine at the caller's `level`, which excludes weight decay, or chooses a level if it is
+   NULL. Calls close_library for `library` when the engine closes or cannot open. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
@@ -167,7 +167,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the bf16 terms per float32 in level layer's gemms. Planes have one term less, in fp16. */
+/* Returns the bf16 terms per float32 in level layer's gemms. Planes have one fp16 term less. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -237,7 +237,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
 /* Sets all scales from the activations and, if `trains`, the gradients of the `rows` rows that
-   level_layer last ran. Then sets the planes of weights. `bound` limits a logit's gradient. */
+   level_layer last ran. Then sets the planes of weights. A logit's gradient is at most `bound`. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
 /* Records a range before it is queued. A range of 0 steps means that its rows are evaluated. */

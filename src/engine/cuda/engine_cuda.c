@@ -297,7 +297,8 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* Early blocks take room from running blocks: from large kernels, and from the ranks' sums. */
+  /* Blocks that start early take room from running blocks. That is too much beside large kernels,
+     and beside the ranks' sums. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -336,7 +337,7 @@ static bool choose_level(CudaEngine *e, Error *error) {
   e->level = engine->wide                ? &level_wide
              : fusion == FUSION_NONE     ? &level_none
              : fusion == FUSION_EXERCISE ? &level_exercise
-                                         : &level_layer; /* also evaluates for level epoch */
+                                         : &level_layer; /* level epoch evaluates at level layer */
   return true;
 }
 

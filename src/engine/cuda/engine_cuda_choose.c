@@ -8,7 +8,7 @@
    at 1024 rows, and from 16.4 to 14.6 for 784-1000-500-10 at 256, but from 20.5 to 27.5 at 128. */
 static const double WIDE_FROM_ROWS = 128, WIDE_FROM = 2.5e8;
 
-/* If parameters times a rank's rows was smaller, two ranks on two H200s were slower than one. */
+/* If parameters times a rank's rows were below this, two ranks on H200s were slower than one. */
 static const double RANKS_FROM = 3e8;
 
 /* The kernels that do not support every network, as bits. */
@@ -36,7 +36,7 @@ static const char *unsuited(const EngineConfig *c, int kernels) {
   return NULL;
 }
 
-/* Keeps tf32 only for levels layer and step on bf16 tensor cores; nothing else is less precise. */
+/* Replaces tf32 by fp32, except for levels layer and step on GPUs with bf16 tensor cores. */
 static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const Fusion fusion = engine->config.training.fusion;
   if (engine->config.training.precision == PRECISION_FP32) return;

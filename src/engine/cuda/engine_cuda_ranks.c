@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* The last three are NULL in releases before 2.27, whose headers lack the third. */
+  /* The last three are NULL if the library lacks them. It has all three since release 2.27. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,

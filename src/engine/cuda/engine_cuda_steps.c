@@ -99,7 +99,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Runs forward, then backward from the last layer, and the updates. Ranks add whole buckets. */
+/* Runs forward, then backward from the last layer, and the updates. Ranks add bucket by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -311,7 +311,7 @@ cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows) {
   float *d_trained = e->d_parameters;
   view.first_row = first_row;
   if (e->level == &level_wide) TRY(rescale(e, view, false, 0));
-  if (e->d_average) e->d_parameters = e->d_average; /* read when kernels are queued */
+  if (e->d_average) e->d_parameters = e->d_average; /* forward uses the average */
   const cudaError_t status = forward(e, view, false);
   e->d_parameters = d_trained;
   return status;

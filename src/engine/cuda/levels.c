@@ -160,7 +160,7 @@ static cudaError_t update_exercise(CudaEngine *e, BatchView batch, int first, in
   for (int l = first; l < end; l++) {
     LayerUpdate at = layer_at(e, l);
     float *d_dw = at.d_gw, *d_db = at.d_gb;
-    at.d_gw = at.d_gb = NULL; /* update the weights, with d_dw as scratch */
+    at.d_gw = at.d_gb = NULL; /* so the kernel updates the weights; d_dw and d_db are scratch */
     TRY(launch_exercise_update(batch, update_rule(e), at, d_dw, d_db, e->compute));
   }
   return cudaSuccess;

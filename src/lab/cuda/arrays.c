@@ -127,8 +127,8 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses the number of copies: all copies together are at least twice as large as the L2 cache, so
-   that calls on one copy after another do not find their data there. */
+/* Chooses the number of copies. If possible, they would fill the L2 cache twice, so that timed
+   calls on one copy after another find no data there. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;

@@ -11,7 +11,7 @@ enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 409
 
 /* The arrays of the rungs, and the ceiling that is measured. */
 typedef struct {
-  Ceiling which; /* now measured */
+  Ceiling which; /* the ceiling to measure */
   uint8_t *d_from, *d_to, *h_from;
   size_t bytes; /* bytes of d_from and of d_to: 1 GB, or less on a small GPU */
   int blocks;   /* number of multiprocessors */

@@ -19,7 +19,7 @@ typedef struct {
 
 enum { RUNG_SAMPLES = 9 };
 
-/* Measures the seconds per call `samples` times after a warm-up. At most RUNG_SAMPLES. */
+/* Measures the seconds per call after a warm-up, `samples` times (at most RUNG_SAMPLES). */
 bool rung_time(const Rung *rung, int samples, Stats *seconds, Error *error);
 
 /* Returns how many kernels and graphs the host has launched since the program started. */
