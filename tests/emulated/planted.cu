@@ -1,6 +1,6 @@
-/* Kernels for the emulator's watch, compiled as our own kernels are. Some are wrong, and some only
-   look wrong. The expected finding stands beside each kernel; @N is N lines below PLANT.
-   tests/test_emulator.c compares them. Students' mistakes are in tests/scenarios/mistakes.sh. */
+/* Kernels that test the emulator's watch, compiled like mlp-train's kernels. Some are wrong; some
+   only look wrong. Each PLANT has the expected report; @N is N lines below PLANT. test_emulator.c
+   compares the reports. tests/scenarios/mistakes.sh has students' mistakes. */
 #include "batch.cuh"
 
 namespace {
@@ -22,7 +22,7 @@ int planted;
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-/* Right: half of the lanes take a branch in each round, so there are eight requests, not four. */
+/* Right. Half of the lanes take the branch in each iteration, so there are 8 requests, not 4. */
 PLANT(parted, "") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
@@ -31,8 +31,8 @@ PLANT(parted, "") {
   d[i] = sum;
 }
 
-/* Right: a transpose through padded shared memory, of values that the next block adds to, after a
-   fence and an atomic. */
+/* Right. Each block transposes a tile through padded shared memory. After a fence and an atomic,
+   the last block adds up the tiles of all blocks. */
 __device__ unsigned arrived;
 PLANT(last_block_adds, "") {
   __shared__ float tile[SIDE][SIDE + 1];
@@ -111,8 +111,8 @@ PLANT(one_bank, "@6: a load of shared memory: 32.0 turns of the banks for a requ
 
 } // namespace
 
-/* Returns the finding that is expected of a plant, or NULL if there is no such plant. In the text
-   @N stands for line *line + N. */
+/* Runs a plant and returns the report that is expected, or NULL if there is no such plant. In the
+   text, @N stands for line *line + N. */
 extern "C" const char *plant(int which, const float *d_x, float *d, float *d_freed, int *line) {
   if (which > planted) return nullptr;
   *line = __LINE__;

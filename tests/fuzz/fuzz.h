@@ -1,4 +1,4 @@
-/* The interface of the harnesses. libFuzzer calls LLVMFuzzerTestOneInput with bytes of its
+/* Shared by the fuzz harnesses. libFuzzer calls their LLVMFuzzerTestOneInput with bytes of its
    choice. */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A promise of a reader. If it is broken, abort() tells libFuzzer. */
+/* Checks a promise of the tested code. If it is broken, abort() tells libFuzzer. */
 #define REQUIRE(condition)                                                                         \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
@@ -19,7 +19,7 @@
     }                                                                                              \
   } while (0)
 
-/* Returns the name of a file in memory with these bytes, valid until the next call. */
+/* Returns the name of a file in memory that holds the bytes. It is valid until the next call. */
 static const char *fuzz_file(const void *bytes, size_t size) {
   static int file = -1;
   static char path[64];

@@ -1,6 +1,6 @@
-/* The reader of CSV files. Four bytes say how the file is read. The rest is the file: its first
-   line, then the other lines, once or until they fill more than one chunk of the reader. Read again
-   with other numbers of threads and of rows per call, it must give the same rows and error. */
+/* Fuzzes the reader of CSV files. Four bytes of the input say how the file is read; the others are
+   the file. Its lines after the first may be repeated until they fill more than one chunk. Reading
+   again, with other numbers of threads and rows per call, must give the same rows and error. */
 #include <string.h>
 
 #include "data/dataset.h"
@@ -13,7 +13,7 @@ typedef struct {
   bool opened, good;
   int inputs;
   size_t rows, capacity;
-  uint8_t *pixels; /* (capacity, inputs + 1): a byte after each row stays as it is */
+  uint8_t *pixels; /* (capacity, inputs + 1); the byte after each row must stay CANARY */
   uint16_t *labels;
   Error error;
 } Reading;
@@ -65,7 +65,7 @@ static Reading read_file(const char *path, int inputs, int classes, int threads,
   return r;
 }
 
-/* Returns the number of lines that are not blank. Each is a row; the first may be a header. */
+/* Returns the number of lines that are not blank: the rows, and perhaps a header. */
 static size_t count_lines(const char *text, size_t size) {
   size_t lines = 0;
   bool blank = true;

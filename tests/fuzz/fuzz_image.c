@@ -1,6 +1,6 @@
-/* The reader of pictures. A byte gives the side, the rest is the file. Each digit must lie within
-   the picture and have ink of full strength. Stb is built with STBI_MAX_DIMENSIONS=1024 here, so
-   that inputs stay quick. */
+/* Fuzzes the reader of pictures. The first byte gives the side of digits; the other bytes are the
+   file. Each digit found must lie within the picture, and its darkest ink must be 255. Here stb is
+   built with STBI_MAX_DIMENSIONS=1024, so that every input is read quickly. */
 #include <string.h>
 
 #include "fuzz.h"

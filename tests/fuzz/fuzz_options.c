@@ -1,7 +1,7 @@
-/* The command line and configuration files. A line of the input is a word of argv. The word @ is
-   the name of a file that holds what follows the first empty line. As the text of a saved run, that
-   part must give the same options, unless it names one that a run does not save. Accepted options
-   must stay the same when they are printed as a file and read back. */
+/* Fuzzes the command line and configuration files. Each line up to the first empty line is a word
+   of argv. The rest is a configuration file; the word @ stands for its name. Read as options of a
+   saved run, the file must give the same options, unless it has an option that runs do not save.
+   Options that are accepted must stay the same when they are printed and read back. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -9,7 +9,7 @@
 
 enum { MOST_WORDS = 40 };
 
-/* Compares the options that a configuration file holds. */
+/* Returns true if all options that a configuration file can hold are equal. */
 static bool are_same(const Options *a, const Options *b) {
   for (size_t i = 0; i < options_table.count; i++)
     if (options_table.rows[i].initial && option_differs(&options_table.rows[i], a, b)) return false;

@@ -1,8 +1,8 @@
-# mlp-bench on a machine without a GPU: it times the CPU, shows recorded runs, and names files that
-# it cannot show.
+# Tests mlp-bench on a machine without a GPU: it times the CPU, shows recorded runs, and names the
+# files that it cannot show.
 export MLP=$PROGRAMS/mlp-bench
 results=$TOP/docs/results
-record=("$results"/fusion-*[0-9].json) # all levels of the default network
+record=("$results"/fusion-*[0-9].json) # with all levels of the default network
 
 case_ 'peers that are not installed'
 if ! python3 -S -c 'import json, gzip' 2>err; then

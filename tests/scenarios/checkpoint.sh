@@ -1,17 +1,17 @@
-# Networks that other programs wrote, and refused files: forged, damaged, cut off.
-# tests/test_checkpoint.c has the files that mlp-train writes.
+# Tests networks that other programs wrote, and files that are refused: forged, damaged, truncated.
+# tests/test_checkpoint.c tests the files that mlp-train writes.
 printf '0,1,2,3\n1,4,5,6\n' >three.csv
 load='--device cpu --evaluate --test three.csv --load'
-# The numbers 1 to 14.
+# Write the numbers 1 to 14.
 for float in 803f 0040 4040 8040 a040 c040 e040 0041 1041 2041 3041 4041 5041 6041; do
   printf %b "\0\0\x${float:0:2}\x${float:2}"
 done >floats
 head -c 70000 /dev/zero | cat floats - >data
 
-# forge HEADER [DATA [LENGTH]]: writes forged.st with this header, padded to LENGTH, and DATA bytes
-# of data: floats, then zeros. By default DATA is what its tensors have. In the header <0.weight 2,3
-# 0,24> is the entry of a tensor: name, shape (- for none) and data_offsets. <W> and <B> are the
-# tensors of a network 3 - 2. A header that begins with < has only entries. A ' stands for ".
+# forge HEADER [DATA [LENGTH]] writes forged.st: the header, padded to LENGTH, and DATA bytes of data
+# (floats, then zeros; by default as many bytes as the tensors have). In HEADER, <0.weight 2,3 0,24>
+# stands for a tensor: its name, shape (- for none) and data_offsets. <W> and <B> are the tensors of a
+# network 3 - 2. A header that begins with < has only tensors. A ' stands for a ".
 forge() {
   local header
   header=$(sed -E "s/^<.*/{&}/; s/<W>/<0.weight 2,3 0,24>/g; s/<B>/<0.bias 2 24,32>/g; s/></>,</g
@@ -20,12 +20,12 @@ forge() {
   local size=${2:-$(tr '}' '\n' <<<"$header" | sed -n 's/.*,\([0-9]*\)]$/\1/p' | sort -n | tail -n 1)}
   head -c "${size:-0}" data | with_header "$header" >forged.st
 }
-# refused TEXT FILE: FILE cannot be loaded, and TEXT says why.
+# refused TEXT FILE checks that FILE cannot be loaded and that TEXT says why.
 refused() {
   refuses 1 "cannot load $2: " $load $2
   said "$1"
 }
-# forgeries: forges and refuses each line TEXT|HEADER|DATA of standard input.
+# forgeries calls forge and refused for each line TEXT|HEADER|DATA of standard input.
 forgeries() {
   local text header data
   while IFS='|' read -r text header data; do
@@ -34,7 +34,7 @@ forgeries() {
   done
 }
 
-case_ 'files of others are networks' # wherever their tensors lie, in the order of the numbers in their names
+case_ 'files of others are networks' # layers are in the order of the numbers in names, wherever tensors lie
 while IFS='|' read -r tensors header; do
   forge "$header"
   ok --device cpu --train three.csv --test none --resume forged.st --hidden 2 --classes 2 --epochs 1 --lr 0 --save ours.st
@@ -82,14 +82,14 @@ it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentu
 its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
 END
 
-case_ 'a header has a bound' # of a mebibyte; a byte more is not read, though the file has it
+case_ 'a header has a bound' # the bound is 1 MiB; a header of one byte more is not read, although the file has it
 forge '{<W>,<B>}' 32 1048576
 ok $load forged.st
 forge '{<W>,<B>}' 32 1048577
 refused 'its header would have 1048577 bytes, at most 1048576' forged.st
 
 case_ 'what is no file of a network is refused'
-mkfifo pipe # and does not wait for a writer
+mkfifo pipe # loading must not wait for a writer of the pipe
 refused 'No such file or directory' none
 refused 'it is not a regular file' pipe
 while IFS='|' read -r text bytes; do
@@ -107,8 +107,8 @@ it is not a safetensors file of a network: its header would have 184467440737095
 END
 
 case_ 'values that are not finite are refused'
-ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters, and as many momenta
-# put AT BYTES: writes the bytes into forged.st from number AT on.
+ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters and 22 momenta
+# put AT BYTES writes the bytes over forged.st, beginning at its float AT.
 put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st
@@ -124,7 +124,7 @@ END
 case_ 'sums that overflow are told'
 cp saved.st forged.st
 four() { printf '%s' "$1" "$1" "$1" "$1"; }
-put 8 "$(four '\0\0\200\100')$(four '\346\261\141\177')$(four '\346\261\141\177')" # biases of 4, weights of 3e38
+put 8 "$(four '\0\0\200\100')$(four '\346\261\141\177')$(four '\346\261\141\177')" # four biases of 4, then weights of 3e38
 fails 1 "row 1: the network's output is not a finite number: the weights are too large" \
   --device cpu --load forged.st --predict test.csv
 

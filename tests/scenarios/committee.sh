@@ -1,5 +1,5 @@
-# Several networks predict together: --load is given more than once. The networks have other shapes
-# and seeds and little training, so that they disagree.
+# If --load is given more than once, several networks predict together. These networks have different
+# shapes and seeds and little training, so that they disagree.
 member() { ok $T --epochs 1 --lr 0.002 --hidden $1 --seed $2 --save $3; }
 member 4 1 a.st
 member none 2 b.st
@@ -9,7 +9,7 @@ ask='--device cpu --predict test.csv --probabilities --output'
 for name in a b c; do ok --load $name.st $ask $name.csv; done
 ok $all $ask all.csv
 
-# Lines of predictions are ROW,LABEL,PROBABILITY,PROBABILITY below a heading.
+# Predictions are lines ROW,LABEL,PROBABILITY,PROBABILITY after a heading.
 case_ 'probabilities are averaged'
 paste -d , all.csv a.csv b.csv c.csv | tail -n +2 | awk -F , '
   function off(x) { return x > 2e-6 || x < -2e-6 }

@@ -1,7 +1,7 @@
-# The data that were read are printed, logged, saved and compared, and each remark has its cure.
+# What was read is printed, logged, saved and compared. Each remark about it says what to do.
 N=${T% --train *}
 A='--device cpu --load net.st'
-# side SIDE COUNT [FIRST]: prints rows of a label and SIDE x SIDE pixels, one column of them bright.
+# side SIDE COUNT [FIRST] prints rows of a label and SIDE x SIDE pixels. One column is bright.
 side() {
   awk -v side="$1" -v count="$2" -v first="${3:-0}" 'BEGIN {
     for (r = first; r < first + count; r++) {
@@ -15,7 +15,7 @@ side() {
 side 8 400 >square.csv
 side 8 100 400 >judge.csv
 S="$N --classes 4 --train square.csv --test judge.csv --epochs 3"
-# map AWK FILE: prints the rows with each pixel p changed.
+# map AWK FILE prints the rows of FILE with each pixel p replaced by the awk expression.
 map() { awk -F, -v OFS=, "{ for (i = 2; i <= NF; i++) { p = \$i; \$i = $1 } print }" "$2"; }
 
 case_ 'what was read is printed, logged and saved'
@@ -43,7 +43,7 @@ cp judge.csv data/mnist_test.csv
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of square.csv' $N --train square.csv
 cp square.csv data/mnist_train.csv
 prints 1 '^data     data/mnist_test.csv: 100 rows$' $N --classes 4 --train data/mnist_train.csv --epochs 1
-ok $A --evaluate # by the rows that tested the run
+ok $A --evaluate # evaluates the test rows of the run
 printed 1 ' of 100 rows$'
 ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1
 fails 1 'held.st does not say which rows test it: name a file with --test' --device cpu --load held.st --evaluate
@@ -57,7 +57,7 @@ ok $S --train sorted.csv --seeds 2 --log seeds.jsonl
 [ "$(value test_accuracy seeds.jsonl | sed -n 3p)" = "$(value test_accuracy sorted.st)" ]
 prints 1 '^note     sorted.csv: sorted by label, and streamed in that order: mix the lines with shuf$' \
   $S --train sorted.csv --resident no
-[[ $(sed -n 5p out) = 'note     sorted.csv: '* ]] # before the first epoch ends
+[[ $(sed -n 5p out) = 'note     sorted.csv: '* ]] # it is printed before the first epoch ends
 
 case_ 'a label in several columns, or none of its classes, is seen' # row 4
 awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; print substr($0, 2) }' square.csv >hot.csv
@@ -94,7 +94,7 @@ cp square.csv copy.csv
 prints 1 '^note     copy.csv: these are the training rows' $A --evaluate --test copy.csv
 prints 1 '^note     square.csv: these are the training rows' $S --validation 0.2 --test square.csv
 
-case_ 'labels may be words' # which --names lists
+case_ 'labels may be words' # --names lists the words
 for file in square judge; do
   sed 's/^0,/Ant,/; s/^1,/bee,/; s/^2,/cat,/; s/^3,/d\xc3\xbcck,/' $file.csv >$file.body
   { echo "label,$(seq -s, 0 63)" && cat $file.body; } >words_$file.csv

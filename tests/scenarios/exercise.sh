@@ -1,6 +1,6 @@
-# The exercise as a class gets it. What a student hands in is sealed, judged in its own process and
-# counted. Points are written for autograders. The students' kit builds, scores, and has no answers
-# in it.
+# Tests the exercise as a class uses it. A student's file is sealed (it cannot reach the judge), runs
+# in a process of its own, and gets points in a form for autograders. The student kit can be built,
+# scores the functions, and contains no answers.
 . "$TOP/tests/support/kit.sh" graded
 
 case_ 'the kit has no answers'
@@ -9,13 +9,13 @@ holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h k
 if grep -rnE --exclude-dir=build 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
 
-# seals SOURCE: seals it. Its output is in out, its exit code in $status.
+# seals SOURCE seals the file. The output goes to the file out, the exit code to $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes build/sealed_emulator.o
 }
 
-# student BEFORE BODY: writes a student's file in which forward has this body.
+# student BEFORE BODY writes student.cu: BEFORE, then a launcher of forward with this BODY.
 student() {
   cat >student.cu <<END
 #include "batch.cuh"
@@ -41,7 +41,7 @@ nm --extern-only --defined-only --format=posix "$kit/build/sealed_emulator.o" | 
 printed 1 ''
 printed 1 '^launch_exercise_forward T '
 
-case_ 'what the exercise does not allow is refused' # the names are those of the trial that found them
+case_ 'what the exercise does not allow is refused' # names: as in the trial that found the cases
 row=0
 while IFS='|' read -r name text before body; do
   [ -z "${TEST_QUICK-}" ] || { [ "$name" != bomb ] && ((++row % 3 == 1)); } || continue # a third of them
@@ -87,10 +87,10 @@ else
   printed 4 ''
 fi
 
-# add_up: true if the first line of standard input is the sum of the others.
+# add_up succeeds if the first line of standard input is the sum of the other lines.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
 
-# scores SOURCE: writes the kit's points for it to points, the sum first, then one line per
+# scores SOURCE lets the kit score the file. It writes the file points: the sum, then one line per
 # function.
 scores() {
   cp "$1" "$kit/kernels/exercise.cu"

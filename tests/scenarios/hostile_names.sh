@@ -1,10 +1,10 @@
-# Names and files may hold commands for a terminal, or bytes that are not UTF-8. mlp-train never
-# prints them unescaped, and still writes valid JSON.
-commands=$'\e]0;owned\a\e[2J'    # sets the title and clears the screen
-name=$'\xc2\x9b31m\x9b\xff'      # U+009B, CSI, in UTF-8 and in a byte, which no option refuses
+# Names and files may hold control sequences for a terminal, or bytes that are not UTF-8. mlp-train
+# escapes them whenever it prints them, and its JSON stays valid.
+commands=$'\e]0;owned\a\e[2J'    # would set the terminal's title and clear the screen
+name=$'\xc2\x9b31m\x9b\xff'      # CSI, U+009B, as UTF-8 and as one byte; no option refuses it
 printed_name='\xc2\x9b31m\x9b\xff'
 
-# refused TEXT ARGUMENT...: the run fails and says TEXT, in one printable line.
+# refused TEXT ARGUMENT... checks that the run fails and prints one printable line with TEXT.
 refused() {
   run "${@:2}"
   [ $status != 0 ]

@@ -1,4 +1,4 @@
-# In a browser, a page of --html gives the same answers to drawings as mlp-train.
+# A page of --html, shown in a browser, must give the same answers to drawings as mlp-train.
 digits 6000 300
 A='--device cpu --load model.st'
 ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 --mean 0.1 --std 0.5 \
@@ -6,7 +6,7 @@ ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 
 printed 1 '^wrote    digit.html$'
 
 case_ 'a saved network has the same page'
-[ "$(wc -c <digit.html)" -le 2000000 ] # the default network's
+[ "$(wc -c <digit.html)" -le 2000000 ] # the page of the default network
 prints 0 accuracy $A --html later.html
 same later.html digit.html
 ok $A --html later.html --evaluate --test digits_test.csv
@@ -21,7 +21,7 @@ refusals 2 <<'END'
 END
 absent m.html
 
-# dom PAGE: prints the page as a browser sees it; fails if there is nothing.
+# dom PAGE prints the page after a browser has run its script. Fails if nothing is printed.
 dom() {
   timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" --virtual-time-budget=20000 \
     --dump-dom "file://$PWD/$1" 2>/dev/null
@@ -31,7 +31,7 @@ for browser in chromium google-chrome ''; do
   [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
 done
 
-# near COUNT FILE FILE: both have so many numbers, which differ by at most 1e-4
+# near COUNT FILE FILE checks that both have COUNT numbers, which differ by at most 1e-4.
 near() {
   paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
     NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }

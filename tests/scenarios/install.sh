@@ -1,12 +1,12 @@
-# make install puts the programs under PREFIX, where they work from any folder.
+# `make install` puts the programs under PREFIX. There they work from any folder.
 mkdir built any
 cp "$MLP" built
 touch built/mlp-{bench,digits,lab} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
 
-# to_root TARGET: makes it from stand-ins and mlp-train, which -o makes count as up to date.
+# to_root TARGET runs make with built programs and stand-ins, which -o makes count as up to date.
 to_root() {
   local built
-  built=$(realpath --relative-to="$TOP" built) # make takes no path with blanks in it
+  built=$(realpath --relative-to="$TOP" built) # because make cannot handle paths with blanks
   env MAKEFLAGS= make -C "$TOP" -o all BUILD="$built" PLACE="$built" CUDA=0 SETUP=0 \
     MPI_FLAGS=-lmpi CXX=true DESTDIR="$PWD/a root" PREFIX=/usr "$1" >out 2>&1 || die "$(<out)"
 }
@@ -56,7 +56,7 @@ MLP=$root/usr/bin/mlp-train-fetch
 export MNIST_SOURCE=/nowhere
 fails 1 'there is no train-images-idx3-ubyte'
 MLP=$root/usr/bin/mlp-train
-rows 20 | tee ../cache/mlp-train/mnist_{train,test}.csv >out # as mlp-train-fetch leaves them
+rows 20 | tee ../cache/mlp-train/mnist_{train,test}.csv >out # where mlp-train-fetch puts them
 prints 1 '^data .*/cache/mlp-train/mnist_train.csv: ' --device cpu --epochs 1 --classes 2
 mkdir data
 rows 20 | tee data/mnist_{train,test}.csv >out

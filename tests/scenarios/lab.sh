@@ -1,4 +1,4 @@
-# mlp-lab on a machine without a GPU: recorded runs are shown, and the pages quote them.
+# Tests mlp-lab on a machine without a GPU: it shows recorded runs, and the pages quote these runs.
 MLP=$PROGRAMS/mlp-lab
 results=$TOP/docs/results
 record=$results/lab-h100.json
