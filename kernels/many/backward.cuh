@@ -1,16 +1,16 @@
-/* A network in a cluster: from the gradient of the logits to new weights. */
+/* A step's second half: from the gradient of the logits to new weights. */
 #pragma once
 
 #include "many/forward.cuh"
 
 namespace many {
 
-/* A thread's weights of W1: inputs 2 g and 2 g + 1 of three k-steps, for five units. */
+/* A thread's weights of W1 and momenta: inputs 2 g, 2 g + 1 of three k-steps, five units. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* Asks for the next rows, and sends and receives dZ3 and H2. Meanwhile it makes W3 an operand. */
+/* Starts to copy the next rows, and exchanges dZ3 and H2. Meanwhile it loads W3 as an operand. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -20,7 +20,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   if (l.lane == 1 && to != rank)
     copy_to_block(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
   if (l.w == 1 && l.lane == 0 && step + 1 < job.steps)
-    copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has read that buffer */
+    copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has finished with that buffer */
   unrolled (n, 4) {
     const uint32_t *p = s.w3[step % 2][min(32 * l.group + 8 * n + l.g, HIDDEN2)] + 2 * l.q;
     const uint2 x = *(const uint2 *)p, y = l.q < 2 ? *(const uint2 *)(p + 8) : uint2{0, 0};
@@ -30,13 +30,14 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. Warp: 16 rows, twice 16 columns. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0, else 0. Warp: 16 rows x 32
+   columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
                                 Dz2 &dz2) {
-  /* heads of rows g and g + 8 */
+  /* the Heads that have rows g and g + 8 */
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2];
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -58,7 +59,8 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
   }
 }
 
-/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2, from 32 columns of dZ2. */
+/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2: a sum over 32 columns of
+   dZ2. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
@@ -83,7 +85,8 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* The warp's part of dW2 (100, 20) = dZ2^T H1 and of db2, from 16 rows, 16 columns at a time. */
+/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2: a sum over 16 rows. It does 16
+   columns of dZ2 at a time. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -121,7 +124,8 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* The warp's part of dW3 (10, 7) = dZ3^T H2 of the block's columns, and of db3, from 16 rows. */
+/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2, for own columns, and of db3: a sum over 16
+   rows. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
@@ -140,7 +144,8 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns where a thread has four weights of W2 and their momenta, in the L2 cache. */
+/* Returns the place of a thread's number k: four weights of W2, then their momenta (global
+   memory). */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
@@ -155,7 +160,8 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Makes everything from dZ3 that needs no sum over the block. Meanwhile it fetches W2. */
+/* Computes from dZ3 all parts of gradients that a warp or warpgroup can sum. Meanwhile W2
+   arrives. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
@@ -167,7 +173,7 @@ __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3
   fetch_w2(job, l.thread, w2);
 }
 
-/* Makes dZ1 as terms, four units of a row in each thread. */
+/* Computes dZ1 as terms. A thread has four units of a row. */
 __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   const int row = l.thread / 5, u = l.thread % 5;
   const Quad d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
@@ -185,7 +191,7 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
-/* Applies the momentum rule with gradient g times `by`. Biases do not decay. */
+/* Applies the momentum rule with gradient g times `by`. Only if DECAYS, the weight decays. */
 template <bool DECAYS>
 __device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
@@ -204,7 +210,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Puts the terms of b2 in the place of unit 20 of the first block, because b2 joins its sums. */
+/* Stores the terms of b2 as the weights of the first block's unit 20, which is always 1. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -216,7 +222,7 @@ __device__ inline void update_b2(const Job &job, Shared &s, int column, float me
   store_b2(s, column);
 }
 
-/* Updates the block's columns of W3, and b3, of which every block has a copy. */
+/* Updates the block's columns of W3, and the block's copy of b3. */
 __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int step, float mean) {
   const int first = OWN_COLUMNS * cluster_rank();
   const Quad g = add_parts(s.dw3[0] + 4 * l.lane, GROUP);
@@ -248,7 +254,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule for W1 in its scale. Rate and decay are scaled, too. */
+/* The momentum rule for scaled weights of W1. `rate` and `decay` are scaled to fit. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {
@@ -257,13 +263,13 @@ struct ScaledRule {
   }
 };
 
-/* Computes dW1 (20, 784) = dZ1^T pixels and updates by it, 64 inputs of a warpgroup at a time. */
+/* Computes dW1 (20, 784) = dZ1^T pixels and updates W1. A warpgroup does 64 inputs at a time. */
 __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
                                  const Lanes &l) {
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* the tile whose momenta are in shared memory comes first */
+    const int tile = (n + 2) % 3; /* the tile whose momenta are in shared memory is first */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -295,7 +301,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Updates the last 16 inputs, 8 units per warp, and b1, whose pixels are ones. */
+/* Updates the weights of the last 16 inputs, 8 units per warp, and b1, whose input is 1. */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;
@@ -317,7 +323,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* high and low terms are two matrices; for units 16 to 19 they are two columns of one matrix */
+  /* high and low terms are two matrices, but two columns of one matrix for units 16 to 19 */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;
@@ -350,7 +356,7 @@ __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &
   update_w1(s, turn, own, rule, l);
   if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
   shared_is_written();
-  sync_group(l.group); /* this warpgroup now multiplies pixels by the weights that it has updated */
+  sync_group(l.group); /* next, this warpgroup multiplies by the weights that it updated */
 }
 
 } // namespace many

@@ -1,4 +1,4 @@
-/* A network in a cluster: from pixels to the gradient of the logits. */
+/* A step's first half: from pixels to the gradient of the logits. */
 #pragma once
 
 #include "many/layout.cuh"
@@ -7,7 +7,7 @@ namespace many {
 
 constexpr uint32_t ROW_BITS = 28, ROW_MASK = (1u << ROW_BITS) - 1, NO_LABEL = 15;
 
-/* Begins to copy the warpgroup's row of the step to all blocks, with zeros behind its end. */
+/* Starts to copy the warpgroup's row of pixels to all blocks, with zeros after the row's end. */
 __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, int group) {
   const int stride = (int)job.stride;
   uint8_t *to = s.pixels[turn] + (OWN_ROWS * cluster_rank() + group) * INPUTS;
@@ -16,14 +16,14 @@ __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, i
   if (stride < INPUTS) copy_to_all(to + stride, zeros, INPUTS - stride, &s.came[PIXELS]);
 }
 
-/* Returns where the warpgroups' sums of Z1 lie: in the buffer of pixels that is not in use. */
+/* Returns the place of the warpgroups' sums of Z1: the buffer of pixels that is not in use. */
 __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
-/* Computes Z1 (64, 20) = pixels (64, 784) W1^T for the block's 20 units, by all warps. Each
-   warpgroup sums over 192 inputs. The first warpgroup also adds the last 16 inputs. Thread 64
-   fetches the row numbers of the step after next. */
+/* Computes Z1 (64, 20) = pixels (64, 784) W1^T for the block's 20 units. Each warpgroup sums over
+   192 inputs; the first also adds the last 16. Thread 64 fetches the row numbers of the step after
+   next. */
 __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
@@ -53,14 +53,14 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
     if (k < 8) wait_for_groups<1>();
   }
   if (l.group == 0) {
-    ldmatrix_x4(p, row + LAST_INPUTS); /* two of the matrices twice */
+    ldmatrix_x4(p, row + LAST_INPUTS); /* loads two matrices twice */
     spread(0, p);
     start_multiplying();
     multiply_40(z, a[0], w1 + (K_STEPS - 1) * (W1_STEP / 16), true);
     close_group();
   }
   wait_for_groups<0>();
-  __syncthreads(); /* the other buffer of pixels is free, and W2 and W3 are new */
+  __syncthreads(); /* now the other buffer of pixels is free, and W2 and W3 are updated */
   float *at = sums_of_z1(s, turn) + (l.group * ROWS + 16 * l.w + l.g) * UNITS;
   unrolled (i, 2) {
     float *to = at + 8 * i * UNITS;
@@ -71,8 +71,8 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   }
 }
 
-/* Makes H1 (64, 20) = ReLU(Z1 + b1) as terms, four units of a row in a thread. The other warps send
-   the new columns of W3. This also tells other blocks that there is room for parts of Z2. */
+/* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms; a thread has four units of a row. Other warps send
+   the new columns of W3. This tells other blocks that there is room for parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -94,13 +94,13 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   }
 }
 
-/* Returns the address of the lane's row of 16 units of H1, for ldmatrix. */
+/* Returns the lane's address for ldmatrix, to load 16 units of H1. */
 __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* Computes the block's part of Z2 (64, 100) = H1 (64, 20) W2^T, for the rows' owners. Warpgroup: 32
-   columns. */
+/* Computes the block's part of Z2 (64, 100) = H1 (64, 20) W2^T, and sorts it by the rows' owners. A
+   warpgroup has 32 columns. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
   const int rank = cluster_rank();
@@ -116,8 +116,8 @@ __device__ inline void multiply_h1(Shared &s) {
     const int row = 16 * l.w + l.g + 8 * i, owner = row / OWN_ROWS;
     to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
   }
-  const uint8_t *w2 =
-      s.w2 + 4 * l.group * W2_STEP; /* the last warpgroup's columns end beyond the end of W2 */
+  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last warpgroup also reads columns beyond
+                                                       W2, and drops their sums */
   const uint64_t w_high = operand(shared_address(w2), MATRIX, W2_STEP),
                  w_low = operand(shared_address(w2 + W2_LOW), MATRIX, W2_STEP),
                  w_last = operand(shared_address(w2 + 2 * MATRIX), W2_LOW, W2_STEP);
@@ -137,7 +137,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Adds ten logits over the lanes of each warp. Each shuffle halves what a lane carries. */
+/* Adds ten logits over the lanes of each warp. Each round of shuffles halves the sums of a lane. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll
@@ -156,7 +156,8 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* Computes softmax, loss and dZ3 (10) of the warpgroup's row, by a warp. Two lanes have a class. */
+/* One warp computes softmax, loss and dZ3 (10) of the warpgroup's row. Two lanes have each
+   class. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -176,7 +177,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < 16) /* classes that do not exist get 0, because an operand has 16 */
+  if (l.lane < 16) /* an operand has 16 classes; those beyond the last are 0 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;
@@ -188,12 +189,12 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Exchanges the parts of Z2, then makes H2, logits and dZ3 of the block's rows, by a warpgroup
-   each. */
+/* Exchanges the parts of Z2, then computes H2, logits and dZ3 of the block's rows. A warpgroup has
+   a row. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* this tells that every block has room for Z2 */
+  receive(s, NEW_W3, turn, l.thread); /* this means that every block has room for Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

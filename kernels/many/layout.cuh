@@ -1,4 +1,4 @@
-/* Where a block keeps its part of a network, and what blocks exchange. many.cu explains them. */
+/* Where a block keeps its part of a network, and what blocks exchange. Read many.cu first. */
 #pragma once
 
 #include "batch.cuh"
@@ -7,32 +7,33 @@
 
 namespace many {
 
-constexpr int BLOCKS = 16; /* blocks of the cluster that has the network */
+constexpr int BLOCKS = 16; /* blocks of the cluster that trains the network */
 constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
-constexpr int UNITS = 20; /* a block's units of hidden layer 1; slot 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* the block's rows of the batch and
-                                                            columns of W3 */
+constexpr int UNITS = 20; /* a block's units of hidden layer 1; unit 20 is always 1, for b2 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows of the batch; its columns
+                                                            of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
-constexpr int HELD = 18, TILE = 30; /* a thread's weights of W1; HELD: momenta in registers */
+constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how many of their
+                                       momenta are in registers */
 
-/* Powers of two that keep terms in the range of fp16. */
+/* Powers of two that keep terms within fp16's range. */
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
-constexpr float LOW = 2048;       /* low terms of gradients are multiplied by this */
-constexpr float PIXEL = 16777216; /* a byte read as a half is subnormal: the byte / PIXEL */
-/* The divisor of sums for W1. It is a power of two, so stored weights keep their bits. */
+constexpr float LOW = 2048;       /* the factor of the gradients' low terms */
+constexpr float PIXEL = 16777216; /* a byte read as a half is the byte / PIXEL */
+/* What the sums for W1's gradient are divided by. It is a power of two, so no bits change. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
-constexpr float FP16_END = 65520;    /* from this value on fp16 rounds to infinity */
+constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infinity */
 
-/* Bytes of terms. W1: a k-step of 16 inputs is two halves of 5 matrices of 8 x 8: units 0 to 7 high
-   and low, units 8 to 15 high and low, units 16 to 19 both. W2: 8 columns are 3 matrices of high
-   terms, of units 0 to 23, and 3 of low terms. A row of H1: 24 high terms, 24 low terms, and a gap
-   against bank conflicts. */
+/* The layout of terms, in bytes. W1: a k-step of 16 inputs is two halves of 8 inputs. A half is 5
+   matrices of 8 x 8: high and low terms of units 0 to 7, high and low terms of units 8 to 15, both
+   terms of units 16 to 19. W2: 8 columns are 3 matrices of high terms, for units 0 to 23, and 3 of
+   low terms. A row of H1 has 24 high terms, 24 low terms, and a gap against bank conflicts. */
 constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 16;
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
-constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* 16 rows are a step */
+constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* a step is 16 rows */
 
 /* The part of a block's rows that all other blocks need: dZ3, as high and low terms, and a mask of
    the units of H2 that are above 0. */
@@ -40,17 +41,17 @@ struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2, for the block that owns
-                                                         these columns of W3 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2 for the block that owns these
+                                                         columns of W3 */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* A launch. Its results begin with its first step, and steps are counted from that step. */
+/* The kernel's argument. Its steps and its results start with the launch's first step. */
 struct Job : ManyJob {
-  int steps, short_step; /* short_step: the step with fewer rows than a batch, or -1 */
-  float mean, last_mean; /* 1 / rows of a step, and of step `short_step` */
+  int steps, short_step; /* short_step: the step that has fewer rows than a batch, or -1 */
+  float mean, last_mean; /* 1 / rows of a full step; 1 / rows of short_step */
   float *w2;      /* (BLOCKS, 8, THREADS): a thread's four weights of W2, then their momenta */
-  uint32_t *rows; /* (steps, ROWS): pack_kernel */
+  uint32_t *rows; /* (steps, ROWS), written by pack_kernel */
 };
 /* Returns the block's rows of a step. */
 __device__ inline const uint32_t *rows_of(const Job &job, int step) {
@@ -62,14 +63,14 @@ alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
 struct alignas(128) Shared {
-  uint8_t pixels[2][ROWS * INPUTS]; /* pixels of a step; the other buffer has sums of Z1 */
+  uint8_t pixels[2][ROWS * INPUTS]; /* one buffer has a step's pixels, the other sums of Z1 */
   union {
-    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch from Z1 until the terms are renewed */
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; from Z1 until W1's update, scratch */
     struct {
       Z2 z2_in[BLOCKS], z2_out[BLOCKS];
       float logits[OWN_ROWS][GROUPS][CLASSES];
     };
-    struct { /* parts of gradients, which are added up later */
+    struct { /* parts of gradients, to be added up */
       float dz1[GROUPS][ROWS][UNITS], dw2[4][HIDDEN2][UNITS], db2[4][HIDDEN2], dw3[4][GROUP];
     };
   };
@@ -82,26 +83,26 @@ struct alignas(128) Shared {
   OwnH2 h2_in[BLOCKS];
   Head head;
   OwnH2 h2_out[BLOCKS];
-  TermsOfW3 w3[2]; /* W3 of this step and of the next */
+  TermsOfW3 w3[2]; /* W3 of this step and of the next step */
   uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
   float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; the last column is b3 */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
-  uint32_t rows[4][OWN_ROWS]; /* rows of four steps */
-  uint64_t came[4];           /* barriers, one for each Exchange */
+  uint32_t rows[4][OWN_ROWS]; /* the block's rows in four steps */
+  uint64_t came[4];           /* barriers: one for each Exchange */
   int overflowed;
 };
 static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A thread's place: warp `w` of warpgroup `group`. Its lane is 4 g + q. In operands of tensor cores
-   g is PTX's groupID, and q is PTX's threadID_in_group. */
+/* A thread's place: warp `w` of warpgroup `group`, lane 4 g + q. For operands of tensor cores PTX
+   calls g groupID and q threadID_in_group. */
 struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
 
-/* Each phase calls this again. Otherwise the compiler would keep the addresses of all phases in
-   registers. */
+/* Returns this thread's place. Each phase calls this again; otherwise the compiler would keep the
+   addresses of all phases in registers. */
 __device__ inline Lanes lanes() {
   int t = threadIdx.x;
   asm volatile("" : "+r"(t));
@@ -113,20 +114,21 @@ __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
 }
 
-/* Notes a number whose terms would be infinite. NaN fails every comparison, so it is noted, too. */
+/* Sets s.overflowed if a magnitude is not below `end`. A NaN is not, as it fails any comparison. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of a block's columns of W3. The last block has none: it sends zeros over
+/* Returns the bytes of a block's columns of W3. The last block has none: it overwrites zeros with
    zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
 
-/* Expects the bytes of an exchange. Pixels come from all blocks, the rest from all other blocks. */
+/* Makes an exchange's barrier expect its bytes. Pixels come from all blocks, including this block;
+   everything else comes from the 15 other blocks. */
 __device__ inline void expect(Shared &s, Exchange what) {
   const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
   const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
@@ -135,7 +137,7 @@ __device__ inline void expect(Shared &s, Exchange what) {
                                                  : (BLOCKS - 1) * from_one);
 }
 
-/* Waits until the exchange has arrived. Then the next exchange may come. */
+/* Waits until the exchange has arrived, and prepares its barrier for the next step. */
 __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
   barrier_wait(&s.came[what], turn);
   if (thread == 0) expect(s, what);
@@ -143,14 +145,14 @@ __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers. `low` becomes their low terms, SCALE times larger. */
+/* Returns the high terms of two numbers, and sets `low` to SCALE times their low terms. */
 template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint32_t *low) {
   const uint32_t high = pack_fp16(a, b);
   const float2 h = unpack_fp16(high);
   *low = pack_fp16((a - h.x) * SCALE, (b - h.y) * SCALE);
   return high;
 }
-/* Splits four numbers in the same way. */
+/* Splits four numbers like split() above. */
 template <int SCALE = 1> __device__ inline void split(const float *x, void *high, void *low) {
   uint2 h, l;
   h.x = split<SCALE>(x[0], x[1], &l.x), h.y = split<SCALE>(x[2], x[3], &l.y);
@@ -162,17 +164,17 @@ template <int SCALE = 1> __device__ inline uint32_t split(float a) {
   return pack_fp16(a, (a - high) * SCALE);
 }
 
-/* Return two of four bytes as halves. */
+/* Returns two of four bytes as halves. `which` is one of the constants below. */
 __device__ inline uint32_t halves(uint32_t bytes, int which) {
   return __byte_perm(bytes, 0, which);
 }
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 
-/* Returns where the thread has the terms of inputs 2 g and 2 g + 1 of a k-step. */
+/* Returns where the thread's terms of inputs 2 g and 2 g + 1 of a k-step are. */
 __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
   return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
 }
-/* Stores terms of the thread's units: 2 q and 2 q + 1, the two units 8 further on, and 16 + q. */
+/* Stores terms of the thread's five units: 2 q, 2 q + 1, 2 q + 8, 2 q + 9 and 16 + q. */
 __device__ inline void store_w1(uint8_t *at, const float *w) {
   unrolled (k, 2)
     *(uint32_t *)(at + 2 * k * MATRIX) =

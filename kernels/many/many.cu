@@ -1,16 +1,16 @@
-/* Level epoch by one cluster of 16 blocks, for training many networks at once. It takes networks of
-   two hidden layers, batches up to 64 and SGD with momentum. A single network is faster by
-   tiles.cu, on many clusters. Each network has its own launch in its own stream; 7 or 8 run at a
-   time. Blocks of a cluster reach each other's shared memory, so a step needs neither mail nor a
-   grid barrier.
+/* Level epoch for training many networks at once: one cluster of 16 blocks trains one network. It
+   supports two hidden layers, batches up to 64 and SGD with momentum. tiles.cu trains a single
+   network faster, on many clusters. Each network has its own launch in its own stream; 7 or 8
+   networks run at a time. Blocks of a cluster can access each other's shared memory, so a step
+   needs neither mail nor a grid barrier.
 
-   - A block has 18 to 20 units of hidden layer 1 for every row: rows of W1, columns of W2, and b1.
-     It has four rows of the batch from Z2 to dZ3, and seven columns of W3. All blocks have b3; only
-     the first block has b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 columns of W2 and one
-     row.
-   - A thread has 30 weights of W1 in registers, with 18 of their momenta; 12 are in shared memory.
-     Its four weights of W2 and their momenta stay in the L2 cache between uses.
+   - A block has 18 to 20 units of hidden layer 1 for all rows: rows of W1, columns of W2, and b1.
+     From Z2 to dZ3 it has four rows of the batch. It has seven columns of W3. All blocks have b3;
+     only the first block has b2.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 units of hidden layer
+     2 and one of the block's four rows.
+   - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
+     in shared memory. Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
      pixels  --->  Z1, H1 of own units  --->  part of Z2 of all rows
      (a row to all blocks)                      |  exchange 1: 1,600 bytes to each block
@@ -20,24 +20,24 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. It also says that
-   the sending block has room for exchange 1, so nothing is overwritten unread. Blocks send dZ3 and
-   the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores multiply two fp16
-   terms of each number; three products give float32's accuracy. A pixel under a zero byte is an
-   exact subnormal number. Numbers beyond fp16's range are noted before ReLU, in logits, and in the
-   parameters at the end.
+   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. It also means that
+   the sending block has room for exchange 1, so nothing is overwritten before it is read. Blocks
+   send dZ3 and the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores
+   multiply two fp16 terms of each number; three products give float32's accuracy. A byte with a
+   zero byte above it is an exact, subnormal fp16: a pixel needs one term. The kernel checks for
+   numbers beyond fp16's range before ReLU, in logits, and at the end in the parameters.
 
-   A step of a block takes 19,000 cycles. One after the other, it spends 3,300 on tensor cores,
-   5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges. docs/fusion.md has the
-   lesson. All sums have a fixed order, so the bits do not depend on where ranges are cut. */
+   A step of a block takes 19,000 cycles. Counted as if nothing overlapped, it spends 3,300 on
+   tensor cores, 5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges.
+   docs/fusion.md has the lesson. All sums have a fixed order, so the bits do not depend on where
+   ranges are cut. */
 #include "many/backward.cuh"
 
 namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes the dataset row and the label of each row of each step. A row beyond the end has NO_LABEL.
- */
+/* Writes the dataset row and label of each row of each step. A row beyond the end gets NO_LABEL. */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
@@ -47,7 +47,8 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* Moves the block's parameters and momenta from global memory to their places, or back. */
+/* Copies the block's parameters and momenta from global memory if LOADS, else back to global
+   memory. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -110,7 +111,7 @@ template <class T> __device__ inline void clear(T &what) {
   for (int i = threadIdx.x; i < (int)sizeof(T) / 4; i += THREADS) ((uint32_t *)&what)[i] = 0;
 }
 
-/* Makes everything else that the first step needs. */
+/* Prepares everything else that the first step needs: terms, constants, copies of W3, rows. */
 __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -144,9 +145,9 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
   shared_is_written();
 }
 
-/* Trains the network. Grid: the cluster. */
+/* Trains the network on all steps of the job. The grid is one cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
-#ifdef HAVE_SM_90A /* other GPUs are refused: many_clusters() is 0 */
+#ifdef HAVE_SM_90A /* launch_many() refuses other GPUs: many_clusters() is 0 */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   OwnW1 own;
   pdl_wait();
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   move<false>(job, s, own);
   __syncthreads();
   if (threadIdx.x == 0 && s.overflowed) atomicOr(job.d_overflowed, 1u);
-  cluster_fence(); /* after this no block reads another block's shared memory */
+  cluster_fence(); /* no block ends while another block may still read its shared memory */
 #endif
 }
 
@@ -212,7 +213,7 @@ int many_clusters(void) {
         allow_shared(many_kernel, sizeof(Shared)) == cudaSuccess &&
         allow_large_clusters(many_kernel) == cudaSuccess &&
         ask_clusters(many_kernel, THREADS, sizeof(Shared), BLOCKS, &clusters) == cudaSuccess;
-    launched(); /* forgets a failure */
+    launched(); /* clears the last error */
     return known ? clusters : 0;
   });
 }
