@@ -93,7 +93,7 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
                      .numbers = true};
   columns->label = CSV_NONE;
   columns->separator = ' ';
-  for (const char *c = "\t;,"; *c; c++) /* takes the last one that occurs in the line */
+  for (const char *c = "\t;,"; *c; c++) /* takes the last of these that is in the line */
     if (memchr(line, *c, length)) columns->separator = *c;
   csv_init(&csv, CSV_OPTIONS);
   csv_set_delim(&csv, (unsigned char)columns->separator);
@@ -270,7 +270,7 @@ __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsi
     not_an_integer(parser, text, length);
 }
 
-/* libcsv calls this for each of MNIST's fifty million fields, so the usual pixel comes first. */
+/* libcsv calls this for each of MNIST's fifty million fields, so it tries the usual field first. */
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;

@@ -101,7 +101,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* the limit is now reached, which dataset_max_rows may be waiting for */
+    if (!chunk) { /* use only the existing chunks; dataset_max_rows may wait for more chunks */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -183,8 +183,8 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Returns the column that --label-column asks for by a number or "last", or CSV_NONE. The result
-   counts from 0 and may be too large. */
+/* Returns the column that --label-column gives as a number or "last". The result counts from 0 and
+   may be too large. Returns CSV_NONE if --label-column gives a name. */
 static size_t numbered_column(const char *label, size_t columns) {
   char *end;
   if (strcmp(label, "last") == 0) return columns - 1;
@@ -336,7 +336,7 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* The last row has room because it may begin before the parser finds it too short. */
+  /* One row more has room, because it may begin before the parser finds it too short. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* A small archive may hold any number of rows. So, without a row limit, chunks take at most half
      of the memory. The other half is for the dataset. */

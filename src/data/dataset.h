@@ -53,9 +53,9 @@ uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 const Source *dataset_source(const DatasetReader *reader);
 
 /* Waits for the parsers and copies the next rows in file order to pixels[row * stride + i] and
-   labels[row]. If rows are held out, it copies only those that the reader delivers. It copies
+   labels[row]. If rows are held out, it copies only the rows that `held_out` chooses. It copies
    `rows` rows unless the file ends, and sets *filled to the number copied, which is 0 at the end.
-   Returns false if the file has no rows, or at its first error, after the rows before the error. */
+   Returns false if the file has no rows, or if the file has an error after the *filled rows. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 

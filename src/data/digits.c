@@ -38,7 +38,7 @@ static const char *const skeletons[10][MAX_WAYS] = {
     "M22 5 S46 4 C76 4 S60 22 C42 40 S66 44 S80 66 S66 92 S38 98 S16 88",
     "M26 20 S40 4 S64 6 S70 26 S56 42 S36 46 S34 41 S46 41 S70 54 S74 78 S50 98 S22 92",
   },
-  { /* open at the top, in two strokes; likewise, but rounded; closed to a point; in one stroke */
+  { /* open at the top; open and rounded; closed to a point; open, in one stroke */
     "M28 4 S24 28 C18 56 S48 57 S84 53 M72 6 S68 50 S64 99",
     "M24 2 S16 30 S22 50 S46 54 S70 44 M76 2 S70 48 S68 98",
     "M62 2 S40 32 C12 66 S48 66 S90 64 M62 2 S62 50 S60 99",
@@ -62,7 +62,7 @@ static const char *const skeletons[10][MAX_WAYS] = {
     "M18 10 S48 8 C82 6 S62 46 S44 98 M34 52 S56 50 S80 47",
     "M18 26 C22 6 S50 9 C80 6 S66 40 S58 70 S54 99",
   },
-  { /* an S and back up; two rings; from the right; with an open top */
+  { /* an S and back up; two rings; a start at the right; an open top */
     "M68 14 S48 2 S28 14 S32 36 S52 50 S72 70 S66 92 S44 98 S24 86 S30 64 S52 46 S70 28 S68 12",
     "M50 44 S30 34 S30 12 S50 2 S70 12 S70 34 S50 46 S28 62 S26 86 S50 98 S74 86 S72 62 S50 45",
     "M76 8 S50 3 S30 18 S40 38 S58 52 S66 76 S50 97 S32 84 S38 60 S58 38 S78 14",

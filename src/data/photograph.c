@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The ink of a picture. Ink stands out from the ground around it. Light may be uneven. */
+/* The ink of a picture. Ink stands out from the ground around it, even if the light is uneven. */
 typedef struct {
   int width, height;
   int scale;         /* the widest stroke of a pen, in pixels; wider dark areas are ground */
@@ -27,9 +27,9 @@ static int level_at(const Image *image, int x, int y) {
 }
 
 /* Sets ink->contrast. Ink is light if the differences between pixels and their surroundings have a
-   positive skewness, because ink differs much but covers few pixels. Edges of shadows hardly count:
-   they have differences of both signs. The contrast of dark ink is the share of the ground's light
-   that it takes. The contrast of light ink, such as chalk, is the light that it adds. */
+   positive skewness, because ink differs much but covers few pixels. Shadows have little effect:
+   their edges have differences of both signs. The contrast of dark ink is the share of the ground's
+   light that it takes. The contrast of light ink, such as chalk, is the light that it adds. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
@@ -72,8 +72,9 @@ static int value_of_rank(const int histogram[256], int rank) {
   return value;
 }
 
-/* Measures the noise of the ground. Subtracts the median of all contrasts, which is the ground's,
-   since most pixels are ground. Returns the strongest contrast, save that of 1 pixel in 10,000. */
+/* Measures the noise of the ground and subtracts the median from all contrasts. Most pixels are
+   ground, so this is the ground's median. Returns the strongest contrast without outliers, which
+   are one pixel in 10,000. */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* median deviations, or 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
@@ -121,7 +122,7 @@ static void free_ink(Ink *ink) {
 
 /* ---- from pieces to digits ---------------------------------------------------------------- */
 
-/* Returns true if the piece touches the border of the picture. It must not be joined to another. */
+/* Returns true if a piece that has not been joined to others touches the picture's border. */
 static bool at_border(const Ink *ink, const Region *r) {
   return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
          r->box.bottom == ink->height;
@@ -176,7 +177,7 @@ static int digit_of(const Ink *ink, int piece) {
    there are too many pieces, returns more than PHOTOGRAPH_MOST. A digit has at least two fifths of
    the largest digit's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 }; /* below 1 / LEAST of the largest piece's extent, a piece is dust */
+  enum { LEAST = 12 }; /* a piece is dust below 1 / LEAST of the largest piece's extent */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -229,7 +230,7 @@ static int by_line(const void *a, const void *b) {
 
 /* Adds each digit, from left to right, to the line whose last digit is at about the same height
    (within half of the higher digit's height). If there is no such line, starts a new line. Returns
-   the slope that the lines have together. */
+   the mean slope of the lines. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
   double across = 0, down = 0;
@@ -327,12 +328,12 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
   return true;
 }
 
-/* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns the digit to make its
-   line level, whose slope is `slope`. Then sizes and centres the digit. */
+/* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns the digit so that a
+   line with this slope becomes level. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* edges are scale / EDGE pixels, at least LEAST_EDGE */
-  enum { LEAST_TURNED = 8 };         /* pixels; smaller digits, which turning could lose, stay */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* the edge is scale / EDGE pixels, at least LEAST_EDGE */
+  enum { LEAST_TURNED = 8 };         /* pixels; smaller digits are not turned, to lose no ink */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;

@@ -38,7 +38,7 @@ static bool check_unchanged(Source *source) {
          error_set(&source->error, "%s changed while it was being read", source->name);
 }
 
-/* Reads at least one byte. Returns 0 at the end, and if it fails with source->error set. */
+/* Reads at least one byte. Returns 0 at the end, or if it fails, which sets source->error. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
     if (source->once && !stream_wait(source->file, &source->abandoned)) {

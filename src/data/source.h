@@ -1,5 +1,5 @@
 /* Reads the bytes of a file, a pipe or standard input ("-"). Unpacks them if they begin as a gzip
-   archive does (RFC 1952). An archive may have any number of members, with zeros after the last.
+   archive does (RFC 1952). An archive may have several members, and zeros after the last member.
 
    A regular file must not change while it is open. Every read checks the file, and fails without
    bytes if the file has changed. The read that finds an archive damaged also fails without bytes.

@@ -18,7 +18,7 @@ void split_close(Split *split) {
   *split = (Split){0};
 }
 
-/* Returns the first row of interval j. The 1e-6 undoes rounding: it is 10 for j = 1, share 0.1. */
+/* Returns the first row of interval j. The 1e-6 keeps 1 / 0.1 at 10, for example. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

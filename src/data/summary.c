@@ -135,7 +135,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Remarks on pictures whose mean is nearer to that of training pictures if these are inverted. */
+/* Remarks if the mean is far from training's mean m, and nearer to most - m, the inverse of m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

@@ -18,7 +18,7 @@ typedef struct {
   double mean;                          /* the mean of the file's pixels */
   bool header, sorted;                  /* line 1 is a header; see data_is_sorted */
   dev_t device;
-  ino_t inode; /* device and inode tell files apart; they are not saved, since machines differ */
+  ino_t inode; /* device and inode identify the file on this machine, so they are not saved */
 
   /* Set by the code that trains on the rows: */
   int white;     /* the pixel value that the network reads as 1; 0 if unknown */

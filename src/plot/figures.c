@@ -47,8 +47,7 @@ static void widen(Axis *axis, double air) {
   axis->high += more;
 }
 
-/* Draws a run's curve. Run -1 is the mean over all runs. A value that is not finite leaves a gap.
- */
+/* Draws a run's curve. Run -1 is the mean of all runs. A value that is not finite leaves a gap. */
 static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const Axis *y_axis,
                        int run, Measure measure, Kind kind) {
   const double line = run < 0 ? LINE : THIN;

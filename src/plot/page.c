@@ -74,7 +74,7 @@ double axis_place(const Axis *axis, double value) {
   return place(axis, number_of(axis, value));
 }
 
-/* Draws a grid line and writes its value, if the axis reaches there. */
+/* Draws a grid line and writes its value, if the axis reaches the value. */
 static void draw_tick(Canvas *page, const Axis *a, double number, double value, bool fixed,
                       int digits) {
   enum { BEYOND = 6 };

@@ -49,7 +49,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-/* An axis. `low`, `high` and `fractions` are set by axis_clear and axis_include. */
+/* An axis. axis_clear and axis_include set `low`, `high` and `fractions`; figures set the rest. */
 typedef struct {
   const char *label;      /* what the numbers are, with their unit */
   bool logarithmic;       /* the scale is logarithmic, and all values are above 0 */

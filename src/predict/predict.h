@@ -79,6 +79,6 @@ typedef struct {
 /* Prints a line for each digit of each picture (see photograph.h): the picture's name, the digit's
    box if there are several digits, the likeliest class with its probability, and "unsure" if the
    probability is below `confidence`. If a picture has several digits, adds a line of text for each
-   row of digits. After a picture without an answer it goes on, and returns false at the end. Then
-   *error is the last such error; `report` has printed the others. Any other error ends it. */
+   row of digits. A picture without an answer does not end the function, but makes it return false:
+   *error is the last such error, and `report` prints the others. Any other error ends it. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);

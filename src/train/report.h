@@ -1,5 +1,5 @@
-/* The output of mlp-train. Standard output gets plain lines, each flushed once it is complete;
-   standard error gets errors; a terminal also shows the progress of an epoch. If standard output
+/* Prints the output of mlp-train. Lines go to standard output, which is flushed after each line.
+   Errors go to standard error. A terminal also shows the progress of an epoch. If standard output
    cannot be written, printing stops, and report_good says why. */
 #pragma once
 
@@ -7,12 +7,12 @@
 
 typedef struct Report {
   bool quiet;          /* only the last epoch is printed */
-  bool shows_progress; /* standard output is a terminal, and not quiet */
+  bool shows_progress; /* true if standard output is a terminal and `quiet` is false */
   bool has_data;       /* report_data has printed its lines */
   bool has_heading;    /* report_epoch has printed the heading of the epochs */
   bool has_warned;     /* report_learning has printed its remark */
   int percent;         /* the last percentage shown, or -1 */
-  bool aside;          /* remarks go to standard error (output for programs, or quiet) */
+  bool aside;          /* remarks go to standard error (if quiet or programs read stdout) */
   bool failed;         /* standard output cannot be written */
   Error error;         /* why standard output cannot be written */
 } Report;
@@ -37,7 +37,7 @@ void report_learning(Report *report, const EpochResult *result, const Trainer *t
    function can be data_compare's `say`. */
 void report_remark(void *report, const char *line);
 
-/* Prints a row per epoch, the first one below a heading:
+/* Prints the row of an epoch, and a heading above the first row:
 
                   loss     acc  test-loss  test-acc   train    eval  img/s
    epoch  3/10  0.0874  97.43%     0.0802    97.62%  6.10ms  0.31ms   9.8M

@@ -54,7 +54,7 @@ typedef struct {
                                measured on the judging rows; they are NAN if there are no judging
                                rows, or before the first epoch ends */
   RunTotals totals;         /* totals of the run so far */
-  bool stopped;             /* the run was stopped early, after the steps in `position` */
+  bool stopped;             /* events->stop or a signal ended the run; `position` says where */
   bool diverged;            /* the run failed because a loss is not a finite number */
 } Trainer;
 
@@ -67,8 +67,8 @@ typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Err
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
-/* Opens a trainer that trains on the rows that `first` has read. Its engine is a member of first's
-   engine. Returns NULL on failure. */
+/* Opens a trainer that trains on the rows that `first` has read. Its engine is a member (engine.h)
+   of first's engine. Returns NULL on failure. */
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error);
 
 /* Returns true if the trainer's engine and rows can serve another run with the same files. All rows
@@ -83,7 +83,7 @@ bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *e
 typedef struct TrainerEvents TrainerEvents;
 
 /* Reads the training rows into the engine's dataset, from row 0 on, then the judging rows, without
-   training. The trainer must be resident and new. It can run only after trainer_start_again.
+   training. The trainer must be resident and new. Call trainer_start_again before trainer_run.
    Returns false if it failed or was stopped. */
 bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
@@ -98,7 +98,7 @@ struct TrainerEvents {
   /* Shows progress while files are read. If the previous epoch took longer than `patience` seconds,
      it also shows progress about twenty times per epoch. May be NULL. */
   struct Report *report;
-  /* Called throughout the run, which ends when it returns true. If NULL, a signal ends the run. */
+  /* Called throughout the run; the run ends if it returns true. If NULL, a signal ends the run. */
   bool (*stop)(void *context);
   int until; /* the run pauses after this epoch; 0 means that it does not pause */
   double patience;

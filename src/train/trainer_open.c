@@ -81,8 +81,8 @@ static bool open_files(Trainer *t, Error *error) {
 
 /* Sets *rows to the number of rows that a dataset for both files needs. Fails if they are too many
    to be resident. With --resident auto, the rows, labels and copies that wait for their upload may
-   take half of the host's memory. The limit does not depend on the memory that is free now, because
-   streamed rows come in another order: a repeated run must give the same bits. */
+   take half of the host's memory. The limit does not depend on the memory that is free now. If it
+   did, a repeated run might stream its rows, in another order, and give other bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
@@ -99,7 +99,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   return false;
 }
 
-/* Refuses to continue a saved run with another network, before the engine takes memory for it. */
+/* Refuses a saved run that has another network, before the engine takes memory for a network. */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
   const uint64_t batch = (uint64_t)t->config.training.batch;
