@@ -32,7 +32,7 @@ struct Lane {
   unsigned mask; /* the lanes to meet; its value; the function for all values */
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
-  int value;            /* its value for the sum at the block's barrier */
+  int value;            /* its term of the sum that emulator_barrier returns */
   int groups;           /* groups of asynchronous copies that it has closed */
   uintptr_t pc;         /* the place where it waits */
   uint16_t clock[WARP]; /* vector clock of its warp's lanes since the block's last barrier */

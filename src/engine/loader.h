@@ -18,7 +18,7 @@ typedef struct {
   Engine *engine;
   DatasetReader *reader;
   uint64_t start;           /* the dataset row where the first row goes */
-  bool ring;                /* streaming: buffer s always goes to row start + s * staging_rows */
+  bool ring;                /* in streaming, buffer s always goes to row start + s * staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */
   int index;                /* the next staging buffer, 0 or 1 */

@@ -9,8 +9,8 @@
 #include "model/network.h"
 
 typedef enum {
-  SCHEDULE_STEP,     /* after the warm-up, each epoch multiplies the rate by `decay` */
-  SCHEDULE_CONSTANT, /* constant */
+  SCHEDULE_STEP,     /* each epoch after the warm-up multiplies the rate by `decay` */
+  SCHEDULE_CONSTANT, /* the rate never changes */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* falls linearly from 1 towards 0 */
 } LrScheduleKind;
@@ -66,7 +66,7 @@ typedef struct {
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* if the rows fit in half of the host's memory and in the device's memory */
+  RESIDENT_AUTO, /* yes if the rows fit in half of the host's memory and in the device's */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files again */
 } Residency;

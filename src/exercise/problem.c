@@ -340,7 +340,7 @@ enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* bytes; RESULTS is a loss and a fl
 double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
   const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
   if (task == TASK_FORWARD) return FLOAT * (x + w + out + y);
-  /* w, v, b and its momentum are read and written */
+  /* w, b and the momentum of both are read and written */
   if (task == TASK_UPDATE) return FLOAT * (x + y + 4 * (w + out));
   if (task == WARMUP_SUM) return FLOAT * (y + rows);
   const double more = task == TASK_LOSS      ? (LABEL + RESULTS) * rows

@@ -1,8 +1,8 @@
 /* The kernels that a step launches at level none and at level layer. To see fusion, compare the two
-   tables below; the functions above them have the same order. step() of engine_cuda_steps.c loops
-   over the layers. For 784-300-100-10, level none launches 28 kernels per step, which pass every
-   intermediate result through global memory. Level layer launches 5 kernels, which keep most
-   results on the chip. */
+   tables below, whose comments name the kernels. The functions above have the same order. step() of
+   engine_cuda_steps.c loops over the layers. For 784-300-100-10, level none launches 28 kernels per
+   step, which pass every intermediate result through global memory. Level layer launches 5 kernels,
+   which keep most results on the chip. */
 #include "engine/cuda/cuda_state.h"
 
 /* Returns the dropout of layer l's output; l counts from 0. Logits and evaluation have none. */
@@ -119,12 +119,12 @@ static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int e
 
 const Level level_none = {
     .input = scale_pixels,     /* scale_pixels */
-    .forward = forward_none,   /* kernels: gemm, add_bias, activation, dropout */
+    .forward = forward_none,   /* gemm, add_bias, activation, dropout */
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
-    .backward = backward_none, /* weight_gradient, bias_gradient; backward_gemm, dropout, mask */
+    .backward = backward_none, /* weight_gradient, bias_gradient, backward_gemm, dropout, slope */
     .update = update_none,     /* update of weights, update of biases */
     .unfused = true,           /* d_x, d_z and d_gradient pass values between kernels */
-    .each = true,              /* each layer is updated right after its backward */
+    .each = true,              /* each layer's update follows its backward */
 };
 
 const Level level_layer = {
@@ -132,7 +132,7 @@ const Level level_layer = {
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax if the last layer is large */
     .backward = backward_layer, /* backward, except in the last layer after head */
-    .update = update_layer,     /* updates, for gradients and updates of all layers */
+    .update = update_layer,     /* updates: gradients and updates of all layers */
 };
 
 /* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */
