@@ -1,6 +1,6 @@
-# Students' mistakes: each row is an edit of our answers to the exercise, with the finding and its
-# line. Edits of ascending functions share a file, since each function is judged by itself. The
-# names are those of the trial that found them.
+# Tests that students' mistakes are found. Each row edits our answers to the exercise and has the
+# expected finding and its line. Edits of different functions share a file, since each function is
+# judged by itself. The names of mistakes come from the trial that found them.
 . "$TOP/tests/support/kit.sh" graded/mistakes
 export MLP_TEST_LIMIT=10
 
@@ -8,9 +8,9 @@ patterns=() last=0
 sed 's~^#include "batch.cuh"~&\n#include <assert.h>~' "$answers" >base.cu
 cp base.cu exercise.cu
 
-# edits PART FROM TO: edits exercise.cu; $line is the edited line. PART: 0 for all, a function, its
-# launch (h), the part that 2 and 3 share (2l, 2m), the part before (1a) and after (1b) the sum of
-# 1.
+# edits PART FROM TO replaces FROM in PART of exercise.cu. Sets $line to the edited line. PART is 0 for
+# the whole file, the number of a function, a number with h for its launch, 2l or 2m for code that 2
+# and 3 share, 1a or 1b for function 1 before or after its sum.
 declare -A parts=([0]='1,$' [1]='/void forward(/,/^}/' [1a]='/void forward(/,/sum += x/' [1b]='/sum += x/,/^}/'
   [1h]='/^cudaError_t launch_exercise_f/,/^}/' [2]='/void softmax(/,/^}/' [2l]='/Seen look/,/^}/' [2m]='/Seen merge/,/^}/'
   [2h]='/^cudaError_t launch_exercise_s/,/^}/' [3]='/void loss(/,/^}/' [3h]='/^cudaError_t launch_exercise_l/,/^}/'
@@ -22,8 +22,8 @@ edits() {
   [ -n "$line" ] || die "nothing to edit: $2"
 }
 
-# judged ARGUMENT...: the findings about exercise.cu match all patterns. A function that was edited
-# alone runs alone.
+# judged ARGUMENT... checks that the findings about exercise.cu match all patterns. If only one function
+# was edited, only that function runs.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
   cp exercise.cu "$kit/kernels/"
@@ -35,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused: rows NAME~PART~FROM~TO~PATTERN of standard input make one file, except rows whose name
-# ends in !; @ is where the compiler reports the error.
+# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input. Rows make one file together, but a
+# whose NAME ends in ! begins a new file. @ in PATTERN is where the compiler reports the error.
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -46,8 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED: the same for ascending functions. A row with the name + belongs to the row before. @
-# is the edited line.
+# wrong SEED does the same for programs that compile. Rows of ascending functions share a file. A row
+# with NAME + belongs to the row before it. @ is the edited line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

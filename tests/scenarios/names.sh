@@ -1,4 +1,4 @@
-# Classes may have names. They are saved with the network and shown to people instead of numbers.
+# Classes may have names. Names are saved with the network and shown to people instead of numbers.
 digits 600 100
 D='--device cpu --threads 1 --train digits_train.csv --test digits_test.csv --hidden 16'
 A='--device cpu --load model.st'

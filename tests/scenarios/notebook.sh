@@ -1,6 +1,6 @@
-# Runs docs/colab.ipynb, cell by cell, in a copy of this checkout that is already built. Cells that
-# need a GPU run if there is one, and otherwise say that there is none; the exercise then runs on
-# the emulator. The copy has the objects and programs of this build. FLAGS makes make accept them.
+# Runs docs/colab.ipynb, cell by cell, in a copy of this checkout with the objects and programs of this
+# build. FLAGS makes `make` accept them as up to date. Without a GPU, cells that need one say so, and
+# the exercise runs on the emulator.
 case_ 'every cell of the notebook runs'
 if ! command -v python3 >/dev/null || [ "$PROGRAMS" != "$TOP" ]; then
   skip_ 'the notebook is for python3 and the build without a sanitizer'
@@ -15,7 +15,7 @@ else
   # shellcheck disable=SC2090
   export MAKEFLAGS MNIST_SOURCE=/nowhere
   python3 - "$TOP/docs/colab.ipynb" >out 2>&1 <<'END' || die "$(<out)"
-# `!` lines are the shell's, %cd changes the folder, all else is Python.
+# `!` lines are shell commands, %cd changes the folder, all other lines are Python.
 import json, os, subprocess, sys, types
 names, shown = {}, types.ModuleType("IPython.display")
 shown.display = shown.Image = str
@@ -30,7 +30,7 @@ for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
             else:
                 subprocess.run(["bash", "-c", line[1:]], check=True, stderr=subprocess.STDOUT)
 END
-  grep -q '^epoch 1/1 ' out # on digits that were drawn
+  grep -q '^epoch 1/1 ' out # it trains on drawn digits
   nvidia-smi -L >gpus 2>&1 || printed 2 'This cell needs a GPU\.'
   [ -z "$(command -v clang++ clang++-{14..22})" ] || printed 2 '^4 of 4 right, 0 of 4 fused$'
 fi

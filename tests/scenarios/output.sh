@@ -1,5 +1,5 @@
-# Where an output goes, where it cannot go, and which paths are the same file. tests/test_output.c
-# has modes.
+# Tests where an output goes, where it cannot go, and which paths are the same file.
+# tests/test_output.c tests modes.
 ok $T --epochs 1 --save net
 ask='--load net --device cpu --quiet --predict test.csv --output'
 ok $ask wanted
@@ -28,7 +28,7 @@ case_ 'places where nothing can be written'
 echo precious >victim
 while IFS='|' read -r path text; do
   refuses 1 "cannot write $path: $text" $ask "$path"
-  refuses 1 "cannot write $path: " $T --save "$path" # before it trains
+  refuses 1 "cannot write $path: " $T --save "$path" # refuses before it trains
 done <<END
 none/new|its folder does not exist
 later/|its folder does not exist
@@ -49,7 +49,7 @@ for name in a.csv sub/../a.csv hard.csv soft.csv "$PWD/a.csv"; do
   refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log $name
 done
 refuses 2 'are the same file' $T --plot new.png --confusion new.png
-refuses 2 'are the same file' --load net --device cpu --predict pipe --output ./pipe # it would wait for itself
+refuses 2 'are the same file' --load net --device cpu --predict pipe --output ./pipe # otherwise it would wait for itself
 ok $T --train soft.csv --test a.csv --log b.csv --epochs 1 --plot /dev/null --confusion /dev/null
 same a.csv train.csv
 

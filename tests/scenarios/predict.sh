@@ -1,8 +1,8 @@
-# A saved network answers rows and pictures, and its mistakes are drawn.
+# A saved network predicts rows and pictures, and its mistakes are drawn.
 digits 600 400
 cut -d, -f2- digits_test.csv >unlabelled.csv
 A='--device cpu --load model.st'
-# It is right about four digits of five, so there are more mistakes than a picture shows.
+# The network is right in four of five rows, so it makes more mistakes than a picture shows.
 ok --device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --epochs 8 \
   --save model.st --log run.jsonl --plot curves.png --weights weights.png \
   --mistakes mistakes.png --confusion confusion.png
@@ -10,7 +10,7 @@ accuracy=$(value test_accuracy run.jsonl | tail -n 1)
 right=$(awk "BEGIN { print 400 * $accuracy }")
 
 case_ 'evaluation says what training did'
-[ "$right" -gt 240 ] && [ "$right" -lt 336 ] # 64 mistakes are shown
+[ "$right" -gt 240 ] && [ "$right" -lt 336 ] # so more than the 64 mistakes that are shown
 ok $A --evaluate --test digits_test.csv
 percent=$(awk "BEGIN { printf \"%.2f\", 100 * $accuracy }")
 printed 1 "^loss [0-9.]+  accuracy +$percent%  wrong $((400 - right)) of 400 rows$"
@@ -24,7 +24,7 @@ for how in unlabelled.csv 'unlabelled.csv --output -' 'digits_test.csv --threads
   same out answers.csv
 done
 
-case_ 'each row has its answer, in file order' # of three staging buffers, the last one short
+case_ 'each row has its answer, in file order' # the rows fill two staging buffers and a part of a third
 mkdir many
 "$PROGRAMS/mlp-digits" --train-rows 1 --test-rows 20000 --output-dir many >out
 mv many/digits_test.csv many.csv
@@ -33,7 +33,7 @@ ok $A --predict many.csv --probabilities --output whole.csv
 sed -n 7001,14000p many.csv >part.csv
 ok $A --predict part.csv --probabilities
 sed '1d; s/[0-9]*,//' out | cmp - <(sed -n '7002,14001s/[0-9]*,//p' whole.csv)
-# Evaluation counts these answers, and its loss is the mean of -log(p).
+# Evaluation must count these answers. Its loss must be the mean of -log(p).
 ok $A --evaluate --test many.csv --json
 paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F, -v said="$(value loss out)" '
   $1 != NR { exit bad = 1 }
@@ -68,8 +68,8 @@ fails 1 'bad.csv, line 400: 2 fields, but line 1 has 784' $A --predict bad.csv -
 
 # ---- pictures of digits --------------------------------------------------------------------
 
-# tests/test_photographs.c compares the answers to pictures with those to rows.
-# Two digits on a page, the first one pale and the page dark at one side.
+# tests/test_photographs.c tests photographs of many kinds.
+# Draws a page of two digits. The first digit is pale, and the page is dark at one side.
 awk -F, '
   NR <= 2 { for (i = 0; i < 784; i++) ink[NR - 1, i] = $(i + 2) }
   END {
@@ -118,8 +118,8 @@ cut -d' ' -f2- out >answers
 ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
-# known INPUTS CLASSES [BYTE]: writes a network whose answers are its biases, which are on standard
-# input. Its weights are zeros, or have BYTE in each byte.
+# known INPUTS CLASSES [BYTE] writes known.st, a network without hidden layers. Its biases come from
+# standard input. All bytes of its weights are BYTE or 0; if 0, its logits are the biases.
 known() {
   local size=$(($1 * $2 * 4))
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
@@ -130,8 +130,8 @@ awk 'BEGIN {
   printf "P5 28 28 255\n"
   for (i = 0; i < 784; i++) printf "%c", (i % 28 == 14 && i > 200 && i < 600 ? 1 : 250)
 }' >a.pgm
-printf '%b' "$(printf '\\0%.0s' {1..44})" '\x90\x39\x8c\x40' | known 100 12 # log(80) of 11, 91 with the others
-ok --device cpu --load known.st --confidence 0.5 --classify a.pgm # of more pixels than the network takes
+printf '%b' "$(printf '\\0%.0s' {1..44})" '\x90\x39\x8c\x40' | known 100 12 # bias log(80) for class 11: p = 80 / (80 + 11)
+ok --device cpu --load known.st --confidence 0.5 --classify a.pgm # the picture has more pixels than the network takes
 same out - <<<'a.pgm  11  87.91%'
 printf '\0\0\x20\x42\0\0\0\0' | known 100 2 '\177' # weights of 3.4e38
 fails 1 "a.pgm: the network's output is not a finite number" --device cpu --load known.st --classify a.pgm
@@ -160,7 +160,7 @@ same w.png weights.png
 same m.png mistakes.png
 same c.png confusion.png
 
-case_ 'the most confident mistakes are shown' # 64: without the others the picture is the same
+case_ 'the most confident mistakes are shown' # only 64: without the others, the picture is the same
 ok $A --predict unlabelled.csv --output shares.csv --probabilities
 paste -d , digits_test.csv <(tail -n +2 shares.csv) |
   awk -F, '$1 != $787 { print $($787 + 788), $786, $787 }' | sort -k 1,1gr -k 2,2n |

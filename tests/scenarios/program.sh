@@ -1,4 +1,4 @@
-# What a run of mlp-train prints and writes: lines and files that scripts can read.
+# Tests what a run of mlp-train prints and writes: lines and files that scripts can read.
 time=' +[0-9]+(\.[0-9]{1,2})?m?s'
 heading='^ +loss +acc +test-loss +test-acc +train +eval +img/s$'
 
@@ -40,12 +40,12 @@ for file in none.csv /no/such/train.csv; do
   refuses 1 "$file does not exist" $T --test $file
 done
 
-case_ 'a closed pipe is no message' # as `| head` leaves it
+case_ 'a closed pipe is no message' # as after `| head`
 mkfifo pipe
 exec 8<>pipe
 exec 9>pipe 8<&-
 while read -r words; do
-  for signal in default ignore; do # it exits with the status that a shell has for who dies of it
+  for signal in default ignore; do # it exits with the status of a process that SIGPIPE killed
     status=0
     env --$signal-signal=PIPE "$MLP" $words >&9 2>err || status=$?
     [ $status = 141 ] || die "$words: exit code $status"
@@ -84,18 +84,18 @@ head -n 1 run.jsonl >header
 ok --version
 [ "mlp-train $(value version header)" = "$(<out)" ]
 grep -q '"device_in_use": "CPU, 1 thread' header
-ok $options --dry-run # its `lr-schedule = linear` is "lr_schedule": "linear" there
+ok $options --dry-run # it prints `lr-schedule = linear`; the header has "lr_schedule": "linear"
 sed -nE 's/ =( |$)/ = /p' out >options
 grep -oE '"[a-z_0-9]+": ("[^"]*"|[^,}]+)' header | tail -n +6 |
   sed -E 's/"(.*)": "?([^"]*)"?/\1 = \2/; s/ false/ no/; y/_/-/' | diff - options
 tail -n +2 run.jsonl >epochs
 [ "$(value epoch epochs | xargs)" = '1 2 3' ]
 paste <(value epoch epochs) <(value train_loss epochs) <(value test_loss epochs) |
-  while read -r epoch train test; do # the log says what the program printed
+  while read -r epoch train test; do # the log has the numbers that the program printed
     grep -qE "$(printf '^epoch %d/3  %6.4f  [0-9. ]+%%  +%6.4f ' "$epoch" "$train" "$test")" printed
   done
 
-case_ 'a config is its options' # tests/test_options.c has each of them
+case_ 'a config is its options' # tests/test_options.c tests each option
 options="$T --epochs 2 --lr-schedule cosine --quiet"
 ok $options --dry-run
 mv out tiny.conf

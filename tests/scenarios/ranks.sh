@@ -1,16 +1,16 @@
-# Runs of several ranks, started by mpirun, on the CPU and, if there are two, on GPUs. They train
-# the same network as one process.
-digits 389 61 # 14 steps an epoch, the last of 12 rows
+# Tests runs of several ranks, started by mpirun, on the CPU and, if there are two, on GPUs. They must
+# train the same network as one process.
+digits 389 61 # 14 steps per epoch; the last step has 12 rows
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --weight-decay 0.01 --lr-schedule constant
   --train digits_train.csv --test digits_test.csv'
 floats=19445
 
-# parameters FILE: prints the parameters of a checkpoint, one per line.
+# parameters FILE prints the parameters of a checkpoint, one per line.
 parameters() {
   tail -c +$((9 + $(header_size $1))) $1 | head -c $((4 * floats)) | od -An -v -w4 -tf4
 }
-# near FILE OTHER [LIMIT]: the relative difference of the parameters is below LIMIT. 56 steps of
-# float32 round by 2e-5; a wrong sum or row would make 1e-2.
+# near FILE OTHER [LIMIT] checks that the parameters' relative difference is below LIMIT. Rounding in 56
+# steps of float32 makes a difference of 2e-5. A wrong sum or row would make 1e-2.
 near() {
   paste <(parameters $1) <(parameters $2) | awk -v limit=${3:-2e-5} '
     { difference += ($1 - $2) ^ 2; norm += $2 ^ 2 }
@@ -37,7 +37,7 @@ case_ 'ranks train what one process trains'
 ok $D --epochs 4 --save alone
 for ranks in 1 2 3 4; do
   RANKS=$ranks ok $D --epochs 4 --save net
-  printed 4 '^epoch +[1-4]/4 ' # one rank prints, and no bars: mpirun gives it a terminal
+  printed 4 '^epoch +[1-4]/4 ' # only one rank prints; no progress bars, although mpirun gives it a terminal
   [ $ranks = 1 ] || printed 0 '%\]|\[K'
   printed $((ranks > 1)) '^device .* ranks'
   near net alone
@@ -45,15 +45,15 @@ for ranks in 1 2 3 4; do
   [ $ranks != 1 ] || same_network net alone
 done
 RANKS=4 ok $D --epochs 4 --threads 2 --save again
-same_network again net # the same bits
+same_network again net # has the same bits
 
 case_ 'ranks stream'
 ok $D --epochs 3 --resident no --save streamed
 RANKS=3 ok $D --epochs 3 --resident no --save net
 near net streamed
 
-# Roundings differ from the CPU's, so a ReLU may open in only one of them; test_engine_results.c
-# says what that does.
+# GPUs and CPUs round differently, so an input of a ReLU may be positive in only one of them.
+# test_engine_results.c says what difference that makes.
 case_ 'ranks train on GPUs, at every level that takes them'
 if with_gpus $D; then
   for level in none layer step; do

@@ -1,8 +1,8 @@
-# Runs of several ranks end together, soon, and with one sentence. What was saved is whole.
+# All ranks of a run end together, soon, and with one sentence. Files that were saved are complete.
 digits 389 61
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
 
-# was_loaded LIBRARY: the program asked the loader for it.
+# was_loaded LIBRARY succeeds if the program asked the loader for the library.
 was_loaded() { grep -qF "$1" loaded; }
 
 case_ 'a process alone loads no MPI'
@@ -12,19 +12,19 @@ for library in libmlp-ranks libmpi libnccl; do
   ! was_loaded $library || die "it has loaded $library"
 done
 
-case_ 'a program without MPI says so' # one that stands alone has no library to load
+case_ 'a program without MPI says so' # alone in its folder, it has no libmlp-ranks.so to load
 mkdir alone
 cp "$MLP" alone
 MLP=alone/mlp-train OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 refuses 1 \
   "a launcher started 4 processes, but this program was built without MPI: \`make setup MPI=1\`"
 
-# start_long RANKS DEVICE: starts a run that would take hours, and waits until it has saved.
+# start_long RANKS DEVICE starts a run that would take hours. Waits until it has saved a network.
 start_long() {
   rm -f net
   RANKS=$1 start $D --device $2 --epochs 1000000 --save net
   printing 2 '^epoch'
 }
-# end_soon: all ranks end within seconds, and what was saved is whole.
+# end_soon checks that all ranks end within seconds and that the saved network is complete.
 end_soon() {
   local since=$SECONDS
   finish
@@ -33,17 +33,17 @@ end_soon() {
   [ "$(value epoch net)" -ge 1 ]
   "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
 }
-# failed_once STATUS TEXT: only one rank gave the reason; mpirun may print more.
+# failed_once STATUS TEXT checks that only one rank printed the reason. mpirun may print more.
 failed_once() {
   [ $status = $1 ] || die "exit code $status: $(cat err)"
   said "$2"
   [ "$(grep -o 'mlp-train: ' err | wc -l)" = 1 ] || die "not said once: $(cat err)"
 }
-# kill_each RANKS DEVICE: kills one rank of a run, then another rank of the next run.
+# kill_each RANKS DEVICE starts a run for each rank and kills that rank.
 kill_each() {
   local rank process try
   for ((rank = 0; rank < $1; rank++)); do
-    for try in 1 2 3; do # an overloaded machine's Open MPI may end ranks before they have looked
+    for try in 1 2 3; do # on a busy machine, Open MPI may end the ranks before they can report
       start_long $1 $2
       process=$(process_of $rank)
       kill -KILL $process
@@ -70,7 +70,7 @@ for signal in INT TERM; do
   failed_once $((128 + $(kill -l $signal))) 'rank 1 was interrupted '
   said '--resume net'
 done
-for rank in 0 1; do # ranks of --seeds say nothing to each other while they train
+for rank in 0 1; do # with --seeds, ranks do not communicate while they train
   RANKS=2 start $D --epochs 1000000 --seeds 2
   printing 1 '^fusion '
   kill -TERM "$(process_of $rank)"
@@ -78,13 +78,13 @@ for rank in 0 1; do # ranks of --seeds say nothing to each other while they trai
   failed_once 143 'interrupted: what earlier seeds gave'
 done
 start_long 2 cpu
-kill -INT $pid # mpirun
+kill -INT $pid # $pid is mpirun
 end_soon
 
 case_ 'what fails is said once'
 mkfifo fifo
 while IFS='|' read -r ranks code text options; do
-  OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # nobody has anything to save
+  OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # at once: no rank has anything to save
   failed_once $code "$text"
 done <<END
 3|1|nothing.csv does not exist|$D --train nothing.csv

@@ -1,8 +1,8 @@
-# Other data sets, as in docs/recipes.md: IDX files become CSV, and networks train on them with as
-# many classes as EMNIST has.
+# Tests other data sets, as in docs/recipes.md. IDX files become CSV. Networks train with as many
+# classes as EMNIST has.
 
-# write_idx COUNT CLASSES: writes the files images, of 28 rows of 28 pixels, and labels, and the
-# same as plain.csv. The class of picture i is i % CLASSES; its pixels are the class in binary.
+# write_idx COUNT CLASSES writes pictures of 28 x 28 pixels as IDX files, images and labels, and as
+# plain.csv. Picture i has class i % CLASSES. Its pixels are the class number in binary.
 write_idx() {
   awk -v count="$1" -v classes="$2" 'BEGIN {
     for (i = 0; i < count; i++) {
@@ -18,7 +18,7 @@ big_endian() { printf %b "$(printf '%08x' "$@" | sed 's/../\\x&/g')"; }
 bytes() { printf %b "$(cut -d, -f"$1" plain.csv | tr ',' '\n' | xargs printf '\\x%02x')"; }
 
 case_ 'many classes train'
-for classes in 47 62; do # as EMNIST has: balanced, and by class
+for classes in 47 62; do # EMNIST's sets: balanced, and by class
   write_idx 500 $classes
   paste -d '' <(zcat labels.gz | od -An -v -tu1 -w1 -j8 | tr -d ' ') \
     <(zcat images.gz | od -An -v -tu1 -w784 -j16 | tr -s ' ' ,) >train.csv

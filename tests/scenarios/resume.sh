@@ -1,5 +1,5 @@
-# A network is saved and its training continues. tests/test_trainer.c stops runs at every step.
-rows 20001 >long.csv # three staging buffers, and the last step is short
+# Tests saving a network and continuing its training. test_trainer.c stops runs at every step.
+rows 20001 >long.csv # fills three staging buffers; the last step is short
 digits 200 1
 D='--train digits_train.csv --test digits_train.csv --classes 10'
 L="$T --hidden 64 --train long.csv --lr-decay 1"
@@ -49,7 +49,7 @@ END
 same part.st two.st
 
 case_ 'names that cannot be saved are refused'
-path=$(printf './%.0s' {1..90})/train.csv # 190 bytes
+path=$(printf './%.0s' {1..90})/train.csv # a path of 190 bytes
 ok $T --epochs 1 --train $path --save long.st
 ok --resume long.st --epochs 2
 while IFS='|' read -r text name; do
@@ -72,7 +72,7 @@ for more in '[output]\\nlog = theirs.jsonl' '[model]\\nsave = theirs.st'; do
   absent theirs.jsonl theirs.st
 done
 
-case_ 'options that are gone lose no network' # every run that was saved once had a --monitor
+case_ 'options that are gone lose no network' # formerly every saved run had --monitor
 for how in '--evaluate --load' '--predict test.csv --output it.csv --load' '--epochs 3 --resume'; do
   edit 's/early-stop/monitor = accuracy\\nearly-stop/' two.st old.st
   prints 0 '^note ' --device cpu $how old.st
@@ -102,7 +102,7 @@ refuses 1 'foreign.st was written by another program: name a file' --resume fore
 ok --resume foreign.st $T --epochs 2 --save ours.st
 same foreign.st twin.st
 
-case_ 'what improves is saved at once' # a run that is killed has saved its best epoch, whole
+case_ 'what improves is saved at once' # even a killed run has saved its best epoch completely
 for lines in 2 9; do
   rm -f killed.st
   start $T --hidden 64,64 --epochs 1000000 --save killed.st

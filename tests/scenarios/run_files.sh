@@ -1,4 +1,4 @@
-# The files that a run names: no output destroys an input, and a bad name costs no epoch.
+# No output of a run may destroy an input. A bad file name is reported before training.
 ok $T --epochs 1 --save net
 cp train.csv train.png
 cp net other
@@ -69,7 +69,7 @@ END
 absent run.jsonl new.st ./*.tmp.*
 refuses 2 '--save cannot write to standard output: give it the name of a file' $T --save -
 
-case_ 'a log is continued behind its last line' # which may have been cut short
+case_ 'a log is continued behind its last line' # the last line may be incomplete
 ok $T --epochs 1 --save one.st
 while read -r lines old; do
   rm -f old.jsonl

@@ -1,18 +1,18 @@
-# The scripts. Stand-ins, first in PATH, replace what they would call for the network or to install.
-# So nothing is downloaded or installed.
+# Tests the scripts. Nothing is downloaded or installed: the first folder in PATH has stand-ins for the
+# programs that would do so.
 # shellcheck disable=SC2016 # what stand-ins are told
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data
 unset NVCC CC CUDA CUBLAS MPI SETUP CLASS MNIST_SOURCE JOBS
 
-# stand_in NAME: makes the program bin/NAME from the shell's lines on standard input. It runs in
-# this folder and writes its arguments to log.
+# stand_in NAME makes the program bin/NAME from shell commands on standard input. The program runs in
+# this folder and appends its arguments to the file log.
 stand_in() {
   { printf '#!/bin/sh\ncd "%s" || exit\necho "%s $*" >>log\n' "$PWD" "$1" && cat; } >"bin/$1"
   chmod +x "bin/$1"
 }
 
-# does STATUS TEXT SCRIPT ARGUMENT...: the script ends with STATUS; its output, in out, has TEXT.
+# does STATUS TEXT SCRIPT ARGUMENT... checks that the script ends with STATUS and prints TEXT.
 does() {
   status=0
   : >log
@@ -20,7 +20,7 @@ does() {
   [[ $status = "$1" && $(<out) = *"$2"* ]] || die "${*:3}: exit code $status, not $1 and '$2': $(cat out)"
 }
 
-# download TEXT: fails with TEXT, leaves existing files, and adds none.
+# download TEXT checks that the download fails with TEXT, keeps existing files, and adds none.
 download() {
   echo old >data/mnist_test.csv
   does 1 "$1" download_mnist.sh
@@ -45,8 +45,8 @@ grep -q 'no answer' out
 
 case_ 'setup installs what is missing, or says how'
 stand_in sudo <<<'shift; exec "$@"'
-stand_in apt-get <<<'[ $1 = install ]' # updating fails, which must not matter
-stand_in gcc <<<'[ "$1" = -fopenmp ]'  # no headers
+stand_in apt-get <<<'[ $1 = install ]' # `update` fails, which must not matter
+stand_in gcc <<<'[ "$1" = -fopenmp ]'  # compiles nothing that includes headers
 missing='libcsv-dev libstb-dev libinih-dev libjansson-dev zlib1g-dev libcmocka-dev libseccomp-dev'
 NVCC='' does 0 "setup: installing $missing" setup.sh
 grep -qx "apt-get install -y --no-install-recommends $missing -qq" log

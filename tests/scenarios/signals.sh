@@ -1,11 +1,11 @@
-# One signal ends mlp-train in any state and saves the trained network. A second one kills it.
+# A signal ends mlp-train in any state; it saves the trained network. A second signal kills it.
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net
-sed 's/$/,0,0/' test.csv >four.csv # pixels that make a square
+sed 's/$/,0,0/' test.csv >four.csv # 4 pixels, which make a square
 ok $T --epochs 1 --train four.csv --test four.csv --save square
 
-# opened NAME: waits until the run in the background has opened a file of this name.
+# opened NAME waits until the run in the background has opened a file of this name.
 opened() {
   until_ has_open "$1"
   sleep 0.02
@@ -29,13 +29,13 @@ END
 done
 absent never.png
 
-case_ 'the test after the last epoch' # there is nothing to resume, only to test
+case_ 'the test after the last epoch' # no training is left to resume, only the test
 start $T --validation 0.2 --test fifo --epochs 1 --save trained.st
 opened fifo
 interrupt INT interrupted
 ok --load trained.st --device cpu --evaluate --test test.csv
 
-case_ 'a pipe that stops in the middle' # after more than a staging buffer
+case_ 'a pipe that stops in the middle' # it stops after more than a staging buffer of rows
 start $T --train fifo --resident no --epochs 1 --save half.st
 exec 9>fifo
 awk 'BEGIN { for (i = 0; i < 200000; i++) print "1,200,100" }' >&9
@@ -43,7 +43,7 @@ interrupt INT ' --resume half.st'
 exec 9>&-
 [ -f half.st ]
 
-case_ 'a wide network in the middle of an epoch' # which takes minutes
+case_ 'a wide network in the middle of an epoch' # the epoch would take minutes
 for signal in INT QUIT USR2 XCPU; do
   start $T --hidden 2000,2000 --train long.csv --save wide.st
   printing 1 '^fusion '
@@ -63,19 +63,19 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# The run would answer the first signal at the end of a buffer, which takes seconds to train. A
-# killed run prints nothing.
+# After the first signal, the run would end after training on a buffer, which takes seconds. A killed
+# run prints nothing.
 case_ 'a second signal kills'
 start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
 printing 1 '^fusion '
 kill -TERM $pid
-while sleep 0.02 && kill -INT $pid 2>/dev/null; do :; done # at the same time they could be one
+while sleep 0.02 && kill -INT $pid 2>/dev/null; do :; done # two signals at the same time could become one
 finish
 [ $status = 130 ]
 [ ! -s err ]
 absent second.st
 
-case_ 'an ignored signal stays ignored' # as nohup has it
+case_ 'an ignored signal stays ignored' # as under nohup
 env --ignore-signal=HUP --default-signal=INT "$MLP" $T --train fifo >out 2>err &
 pid=$!
 opened fifo

@@ -1,10 +1,10 @@
-# A streamed file that is several times as long needs the same memory. It has $STREAM_ROWS rows,
-# then $STREAM_TIMES as many.
-count=${STREAM_ROWS:-20000} # more than are ever read ahead
+# Streaming a file takes the same memory for any number of rows: first $STREAM_ROWS rows, then
+# $STREAM_TIMES times as many.
+count=${STREAM_ROWS:-20000} # more rows than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'
 
-# measure FILE: runs on the file. Sets $peak to the most KB of memory that the run took.
+# measure FILE trains on the file. Sets $peak to the most memory that the run took, in KB.
 measure() {
   local now
   start $stream --train $1
@@ -24,5 +24,5 @@ one=$peak
 measure digits_train.csv
 many=$peak
 echo "$count rows: $one KB; $((count * times)) rows: $many KB"
-# The pixels of 40000 rows are 31 MB. A sanitizer keeps freed memory.
+# The pixels of 40000 more rows would take 31 MB. A sanitizer would keep freed memory.
 sanitized || [ $many -le $((one + 16 * 1024)) ]

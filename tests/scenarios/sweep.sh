@@ -1,4 +1,4 @@
-# --sweep: the best of several options, by successive halving.
+# Tests --sweep, which finds the best of several options by successive halving.
 S="$T --threads 2"
 rows 3000 >many.csv
 
@@ -30,7 +30,7 @@ if sanitized; then
 else
   digits 700 10
   (ulimit -v 600000 && run $S --train digits_train.csv --classes 10 --threads 4 --sweep hidden=8000,8001,8002,8003 \
-    --epochs 1) # 100 MB each, of half of the memory
+    --epochs 1) # each takes 100 MB; together they may take half of the memory
   printed 1 '^at once  2 networks$'
 fi
 

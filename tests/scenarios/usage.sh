@@ -1,7 +1,7 @@
-# Every program names what is wrong with its command line, prints its help, and says when it cannot.
-# tests/test_options.c has the rules of values, letters and arguments.
+# Every program says what is wrong with its command line, prints its help, and reports if it cannot
+# print. tests/test_options.c tests the rules for values, letters and arguments.
 
-# A program, what it says, and the arguments that it refuses.
+# Lines of a program, its message, and the arguments that it refuses.
 cat >wrong <<'END'
 mlp-train|unknown option '--bogus'|--bogus
 mlp-train|unexpected argument 'stray'|stray
@@ -32,7 +32,7 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench; do
   prints 1 "^$program [0-9]+\.[0-9]+\.[0-9]+$" --version
   printed 1 ''
   prints 1 "^Usage: $program " --help
-  printed 0 '^.{81}' # of a width that any terminal has
+  printed 0 '^.{81}' # lines fit in any terminal
   STDOUT=/dev/full fails 1 'No space left' --help
   refusals 2 < <(sed -n "s/^$program|//p" wrong)
   case $program in
@@ -42,7 +42,7 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench; do
     ;;
   mlp-lab)
     prints 1 '^Usage: mlp-lab TOPIC' softmax --help
-    { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # as `| head` does
+    { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # ends early, like `| head`
     [ "$(cat err out)" = 141 ]
     ;;
   esac

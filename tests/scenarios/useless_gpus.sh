@@ -1,4 +1,4 @@
-# GPUs that cannot be used. mlp-train-faults pretends to have them, with
+# Tests GPUs that cannot be used. mlp-train-faults simulates them: it has
 # tests/support/cuda_stand_in.c in place of CUDA's runtime.
 faults=$PROGRAMS/mlp-train-faults
 [ -x "$faults" ] || faults=$PROGRAMS/build/mlp-train-faults

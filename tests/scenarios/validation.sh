@@ -1,9 +1,9 @@
-# --validation: which rows train, which judge, and what is printed, saved and resumed.
+# Tests --validation: which rows train, which rows judge, and what is printed, saved and resumed.
 N=${T% --test *}
 
 case_ 'a share is two files, to the bit: no row that judges has trained'
 rows 100 >all.csv
-held=$(printf '%dp;' 1 11 12 17 19 27 34 37 39 45 48 60 63 69 77 81 85 89 94 100) # of seed 1
+held=$(printf '%dp;' 1 11 12 17 19 27 34 37 39 45 48 60 63 69 77 81 85 89 94 100) # the rows that seed 1 holds out
 sed -n "$held" all.csv >held.csv
 sed "${held//p/d}" all.csv >rest.csv
 for resident in yes no; do
@@ -17,7 +17,7 @@ for resident in yes no; do
   same_network share.st files.st
 done
 
-case_ 'test rows speak once' # epochs say val-acc, the last line the accuracy of the saved network
+case_ 'test rows speak once' # epochs have val-acc; the last line tests the saved network
 prints 1 '^epoch ' $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --quiet
 printed 1 '^test     loss [0-9.]+  acc [0-9.]+%  of 50 rows$'
 printed 1 ' val-loss   val-acc '
@@ -35,7 +35,7 @@ ok $T --validation 0.2 --epochs 1 --save part.st
 fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
   --resume part.st --epochs 2 --validation 0.3
 ok --resume part.st --epochs 2 --validation test.csv --save f.st
-[ "$(value best_epoch f.st)" = 2 ] # of these rows
+[ "$(value best_epoch f.st)" = 2 ] # the best epoch by these rows
 
 case_ 'another test file knows no best epoch'
 ok $T --epochs 2 --save t.st
@@ -61,7 +61,7 @@ same stopped.st e.st
 ok --resume stopped.st --epochs 1001 --early-stop 4
 ok --resume e.st --epochs $((last + 1)) --early-stop 0
 
-ok $T --epochs 2 --lr 0 --save e.st # the first epoch is the best, as are all
+ok $T --epochs 2 --lr 0 --save e.st # all epochs are equally good, so the first is the best
 ok --resume e.st --epochs 8 --early-stop 3
 [ "$(value epoch e.st) $(value best_epoch e.st)" = '4 1' ]
 
@@ -92,11 +92,11 @@ ok --device cpu --hidden 8 --epochs 1 --train digits_train.csv --test none \
   --validation 0.2 --mistakes m.png
 printed 1 '^wrote    m.png$'
 
-case_ "a competition's files" # a header, and test rows without labels
+case_ "a competition's files" # they have a header, and test rows without labels
 printf 'pixel0,pixel1\n1,2\n200,100\n' >unlabelled.csv
 fails 1 'unlabelled.csv has no label column' $N --test unlabelled.csv
 said '--validation 0.1'
-# There is nothing in data/.
+# The folder data/ does not exist.
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of train.csv' $N
 prints 0 '^test ' $N --validation 0.1 --epochs 20 --save k.st
 ok --load k.st --device cpu --predict unlabelled.csv --output k.csv
