@@ -26,7 +26,7 @@ typedef struct {
   const char *names;     /* class names, one per line, which labels may use; may be NULL */
 } CsvColumns;
 
-/* The result of parsing some whole lines of text. */
+/* The rows of some whole lines of text, and the first fault in the lines. */
 typedef struct Chunk {
   struct Chunk *next; /* the next chunk of a queue; the reader owns the fields up to `rows` */
   bool parsed;

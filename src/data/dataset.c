@@ -48,7 +48,7 @@ struct DatasetReader {
 
   /* Owned by the thread whose turn it is. */
   Source source;
-  size_t tail_length; /* `tail` is the start of a line that the next turn completes */
+  size_t tail_length; /* bytes of `tail`, a line's start that the next turn completes */
   char tail[CHUNK_BYTES];
 
   /* Owned by the consumer: its place in the first chunk, and the totals of all earlier chunks. */

@@ -15,7 +15,7 @@ static int classes_of(const Committee *c) {
   return network_classes(&c->engine.config.network);
 }
 
-/* Lends the first member's staging buffer. */
+/* Sets *out to the first member's staging buffer. */
 static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Error *error) {
   Engine *first = ((Committee *)engine)->member[0];
   return first->call->staging(first, index, out, error);

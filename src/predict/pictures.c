@@ -84,7 +84,7 @@ static void write_json(const Answers *a, const char *path, const Image *image,
 
 /* ---- one picture -------------------------------------------------------------------------- */
 
-/* Answers digit i of the picture, through dataset row 0. */
+/* Predicts digit i of the picture, which becomes dataset row 0, and sets a->answer[i]. */
 static bool answer_digit(Answers *a, const char *path, const Photograph *photograph, int i,
                          Error *error) {
   const int size = a->side * a->side;
@@ -166,7 +166,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes)};
   const bool good = a.probabilities ? answer_all(&a, error)
                                     : error_set(error, "no memory for %zu classes", classes);
-  if (*a.failure.text) report_failure(pictures->report, &a.failure); /* before the last error */
+  if (*a.failure.text) report_failure(pictures->report, &a.failure); /* the caller prints *error */
   free(a.probabilities);
   return good;
 }

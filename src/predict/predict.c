@@ -130,7 +130,7 @@ typedef struct {
   double white; /* --pixel-max */
 } Gallery;
 
-/* Counts a row in the metrics, and adds it to the gallery if it belongs there. A PredictRow. */
+/* Counts a row in the metrics. Adds a wrong prediction to the gallery. This is a PredictRow. */
 static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, const float *logits,
                 Error *error) {
   Gallery *g = context;
