@@ -59,7 +59,7 @@ bool is_stack(uintptr_t address);      /* returns true for an address in a lane'
 bool is_host_stack(uintptr_t address); /* the same for emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading of emulator_print() */
-/* Runs a warp's lanes until none can continue, or `most` were entered. Returns true if a lane
+/* Runs a warp's lanes, at most `most` times, until none can continue. Returns true if a lane
    ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */

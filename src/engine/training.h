@@ -10,7 +10,7 @@
 
 typedef enum {
   SCHEDULE_STEP,     /* each epoch after the warm-up multiplies the rate by `decay` */
-  SCHEDULE_CONSTANT, /* the rate never changes */
+  SCHEDULE_CONSTANT, /* constant after the warm-up */
   SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* falls linearly from 1 towards 0 */
 } LrScheduleKind;

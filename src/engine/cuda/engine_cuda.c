@@ -378,8 +378,8 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
    two hidden layers trains in a cluster (kernels/many/) if it is small enough; other members train
    by tiles, like a single network. A member's bits do not depend on the other members. */
 
-/* Members whose network takes one cluster. If they are more than fit on the GPU, the rest wait.
-   With many waiting members, all of them end at nearly the same time. */
+/* Maximum members if each member takes one cluster. Members that do not fit on the GPU wait. With
+   many waiting members, all members end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -389,7 +389,7 @@ static bool by_clusters(const CudaEngine *e) {
 }
 
 /* Blocks of a kernel by tiles wait for each other, so the kernels of all members must fit on the
-   GPU at once. Kernels of one cluster may wait for room, because a cluster starts as a whole. */
+   GPU at once. A kernel of one cluster may wait for room, because a cluster starts as a whole. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;
