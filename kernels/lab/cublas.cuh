@@ -1,11 +1,11 @@
-/* cuBLAS, with which several ladders are compared. */
+/* Calls cuBLAS, to which several ladders are compared. */
 #pragma once
 
 #include <cublas_v2.h>
 
 #include "lab/lab.cuh"
 
-/* Calls function(handle) with cuBLAS's handle on call->stream. The first call makes the handle. */
+/* Calls function(handle). The handle is on call->stream; the first call creates it. */
 template <class Function> cudaError_t lab_cublas(const LabCall *call, Function function) {
   static cublasHandle_t handle = nullptr;
   if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)

@@ -1,7 +1,8 @@
-/* Divergence: what it costs when lanes of one warp take different branches. The number of distinct
-   paths IN A WARP is the slowdown, however many lanes take each. An element's work is an orbit of y
-   = y y + c, STEPS times. It is chaotic, so that no compiler shortens it. The code has it PATHS
-   times, each with a parameter of its own. Only the launcher knows that all are equal. */
+/* Divergence: what it costs when lanes of one warp take different branches. The slowdown is the
+   number of distinct paths IN A WARP, however many lanes take each path. The work for an element is
+   STEPS steps of y = y y + c. The sequence is chaotic, so no compiler can shorten it. The code
+   contains this loop PATHS times, each copy with its own c. Only the launcher knows that all c are
+   equal. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -9,20 +10,20 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* There are many rounds, so the tests for the path hardly count. */
+/* There are many rounds, so the tests for the path cost almost nothing. */
 constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
-/* Here the orbit is chaotic and stays within +-2. Rounding does not make it leave, either. */
+/* With this c the sequence is chaotic and stays within +-2, even with rounding. */
 constexpr float PARAMETER = -1.9375f;
 
-/* One parameter per path. All are equal: see above. */
+/* One c per path. All are equal. */
 struct Parameters {
   float c[PATHS];
 };
 
 /* ---- reference -------------------------------------------------------------------------------
-   The same float32 operations in the same order, all exactly defined: not one bit may differ. */
+   The reference does the same float32 operations in the same order, so no bit may differ. */
 
 __host__ __device__ float start_of(float x) {
   return x / (1.0f + fabsf(x));
@@ -41,9 +42,9 @@ __device__ float orbit(float y, float c) {
   return y;
 }
 
-/* Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's. There are COUNT
-   paths, and every EACH neighbours take the same path. If COUNT is 1, all take path `zero`, which
-   is an argument so that the compiler cannot drop the other paths. */
+/* Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements.
+   There are COUNT paths, and EACH neighbours take the same path. If COUNT is 1, all take path
+   `zero`. It is an argument, so that the compiler cannot drop the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

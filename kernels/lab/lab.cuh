@@ -1,4 +1,4 @@
-/* The device's side of every topic of the lab, on top of lab.h. */
+/* Device code that the topics of the lab share. */
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 #include "base/sizes.h"
 #include "unrolled.cuh"
 
-/* A topic's tables set only the fields that the topic uses. */
+/* The tables of a topic set only the fields that it uses. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* Sets an array of rows and the number of rows: LAB_ROWS(rung, rungs) is .rungs and .rung_count. */
+/* Sets a table and its length: LAB_ROWS(rung, rungs) sets .rungs and .rung_count. */
 #define LAB_ROWS(row, array) .row##s = array, .row##_count = sizeof(array) / sizeof *(array)
 
 #define LAB_LADDER LAB_ROWS(problem, problems), LAB_ROWS(rung, rungs)
@@ -25,7 +25,7 @@ constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1)
   return {{first, second, third}};
 }
 
-/* Launches `kernel` on call->stream and records it in call->record if it is the first. */
+/* Launches `kernel` on call->stream. Records it in call->record if it is the call's first. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -35,7 +35,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->threads = block.x * block.y * block.z;
     r->shared = shared;
   }
-  if (shared > 48 * 1024) { /* a kernel must request more than this */
+  if (shared > 48 * 1024) { /* a kernel must ask for more than 48 KB */
     TRY(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared));
   }
@@ -50,31 +50,31 @@ cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, M
                     more...);
 }
 
-/* The same for a kernel that takes two inputs. */
+/* Launches a kernel with both inputs, the output, the outermost dimension and `more`. */
 template <class Kernel, class... More>
 cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int block, More... more) {
   return lab_launch(call, kernel, blocks, block, 0, call->d_in[0], call->d_in[1], call->d_out,
                     call->size.dim[0], more...);
 }
 
-/* Returns a call for a launch that prepares or ends what the rung is about. It is not recorded. */
+/* Returns a call for launches of helper kernels, which are not recorded. */
 static inline LabCall lab_helper(const LabCall *call) {
   LabCall helper = *call;
   helper.record = nullptr;
   return helper;
 }
 
-/* Returns how many blocks of `each` cover `count`. */
+/* Returns how many blocks with `each` elements each cover `count` elements. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
-/* Returns how many blocks of `each` cover the outermost dimension. */
+/* Returns how many blocks with `each` elements each cover the outermost dimension. */
 static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }
 
-/* The same, but at most `resident` blocks per multiprocessor. */
+/* As lab_grid(), but at most `resident` blocks per multiprocessor. */
 static inline unsigned lab_resident_grid(const LabCall *call, int64_t each, int64_t resident) {
   return (unsigned)std::min<int64_t>(lab_grid(call, each), resident * call->gpu->multiprocessors);
 }
@@ -84,7 +84,7 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of each group of LANES neighbours. LANES is a power of two. */
+/* Combines the values of LANES neighbouring lanes, a power of two. All get the result. */
 template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
   for (int step = LANES / 2; step > 0; step /= 2)
@@ -104,18 +104,18 @@ struct LabLargest {
   }
 };
 
-/* Calls launch with the call's problem as a constant. The problem is one of the first COUNT. */
+/* Calls launch with call->problem, which is below COUNT, as a constant. */
 template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
   if constexpr (COUNT > 1)
     if (call->problem < COUNT - 1) return lab_by_problem<COUNT - 1>(call, launch);
   return launch(std::integral_constant<int, COUNT - 1>());
 }
 
-/* The first row and column of a tile, which is a block's part of a matrix. */
+/* The first row and column of a tile. A tile is a block's part of a matrix. */
 template <class Int> struct LabCorner { Int row, column; };
 
-/* Tiles of HIGH x WIDE are numbered row by row. These return the corner of this block's tile, and
-   how many tiles there are. */
+/* Tiles of HIGH x WIDE are numbered row by row. lab_corner() returns the corner of this block's
+   tile; lab_tiles() returns how many tiles there are. */
 template <int HIGH, int WIDE, class Int> __device__ LabCorner<Int> lab_corner(const Int &columns) {
   const unsigned across = (unsigned)ceil_div(columns, WIDE);
   return {(Int)(blockIdx.x / across) * HIGH, (Int)(blockIdx.x % across) * WIDE};
@@ -124,30 +124,30 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
   return lab_blocks(rows, HIGH) * lab_blocks(columns, WIDE);
 }
 
-/* WIDTH neighbours of 4 bytes that are loaded and stored by one instruction. */
+/* WIDTH neighbours of 4 bytes each, which one instruction loads or stores. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
-/* Returns how many blocks, of `wanted`, a multiprocessor holds at once. It has room for 1024
-   threads (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), as the CUDA C++ Programming Guide says. */
+/* Returns how many blocks a multiprocessor holds at once, at most `wanted`. It holds 1024 threads
+   (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), says the CUDA C++ Programming Guide. */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
   return wanted < most ? wanted : most;
 }
 
-/* The compute capability that this is compiled for, as in GpuLimits. The host's half ignores it. */
+/* The compute capability that the code is compiled for, as in GpuLimits. Host code ignores it. */
 #ifdef __CUDA_ARCH__
 constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 #else
 constexpr int LAB_CAPABILITY = 90;
 #endif
 
-/* LabProblem.bytes or .operations: EACH for each point of the size. */
+/* For LabProblem.bytes or .operations: EACH for each point of the size. */
 template <int64_t EACH> double lab_each(LabSize size) {
   return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
 }
 
-/* LabProblem.reference of a topic whose output i is exactly of(range, i). */
+/* For LabProblem.reference of a topic whose output i is exactly of(i). */
 template <class Of> void lab_exactly(const LabRange *range, Of of) {
   for (int64_t i = 0; i < range->count; i++) {
     range->expected[i] = of(range->first + i);
@@ -155,13 +155,13 @@ template <class Of> void lab_exactly(const LabRange *range, Of of) {
   }
 }
 
-/* The same for a topic whose output i is OF(input i). */
+/* For LabProblem.reference of a topic whose output i is exactly OF(input i). */
 template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
 }
 
-/* Fills an array: value i is of(i, 32 random bits). */
+/* Fills an array. Value i is of(i, 32 random bits). */
 template <class Of>
 void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of of) {
   RandomWords words;
@@ -171,11 +171,12 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
   }
 }
 
-/* LabRung.launch and .work of an algorithm of CUB. If d_work is NULL, it only sets *bytes. */
+/* Runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub makes LabRung.launch of
+   it, lab_cub_work makes .work. */
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is as large as CUB wants; asking again would be timed, too */
+  size_t bytes = SIZE_MAX; /* d_work is large enough; asking CUB again would be timed, too */
   return RUN(call, call->d_work, &bytes);
 }
 
@@ -184,12 +185,12 @@ template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
-/* LabRung.predicted for every size: VALUE / PER. */
+/* For LabRung.predicted: VALUE / PER for every size. */
 template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }
 
-/* Serves as LabTopic.refuse. The topic's kernels have one thread per element, THREADS per block. */
+/* For LabTopic.refuse, if kernels have one thread per element and THREADS threads per block. */
 template <int THREADS> const char *lab_refuse_grid(int, LabSize size) {
   return size.dim[0] > (int64_t)INT32_MAX * THREADS ? "that is more blocks than a grid has"
                                                     : nullptr;

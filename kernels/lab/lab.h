@@ -1,6 +1,6 @@
 /* The kernel lab: ladders of kernels, one file per topic. Each rung is a small step from the
-   previous rung. A topic is a table of its problems and rungs. A topic never prints, times or
-   allocates; the harness (src/lab/cuda/run.c) does that. Device pointers start d_, host pointers
+   previous rung. A topic is a table of its problems and rungs. The harness (src/lab/cuda/run.c)
+   prints, times and allocates; a topic does not. Device pointers start with d_, host pointers with
    h_. */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #if defined(__CUDACC__) || defined(HAVE_CUDA)
 #include "kernels.h"
-#else /* without kernels, topics are read from a record and cannot be run */
+#else /* without kernels, topics come from a record of results and cannot run */
 typedef int cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -23,16 +23,16 @@ extern "C" {
 
 enum { LAB_DIMS = 3, LAB_INPUTS = 2, LAB_STREAMS = 4, LAB_SIZES = 8 };
 
-/* The sizes of a problem, outermost first, each at least 1. A dimension that a topic lacks is 1. */
+/* The dimensions of a problem, outermost first, each at least 1. One that a topic lacks is 1. */
 typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
 
-/* An element has 4 bytes, but an element of LAB_BFLOAT16 has 2. Outputs are float32 or uint32. */
+/* The type of an array's elements. LAB_BFLOAT16 has 2 bytes. Outputs are float32 or uint32. */
 typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
-/* Elements [first, first + count) of an output, and the error allowed in each. h_in has the whole
-   input arrays. */
+/* Elements [first, first + count) of an output: expected values and allowed errors. h_in has all
+   inputs. */
 typedef struct {
   int problem;
   LabSize size;
@@ -41,81 +41,84 @@ typedef struct {
   double *expected, *allowed;
 } LabRange;
 
-/* One problem of a topic. Functions of (size) only get sizes that the topic has not refused. */
+/* One problem of a topic. Functions of (size) only get sizes that the topic accepts. */
 typedef struct {
   const char *name;                   /* "float32"; "" if the topic has only one problem */
-  LabType in[LAB_INPUTS];             /* LAB_NOTHING: this array and those after it do not exist */
+  LabType in[LAB_INPUTS];             /* from LAB_NOTHING on, no array exists */
   LabType out;                        /* every problem has one output array */
-  double (*operations)(LabSize size); /* additions and multiplications, or what the topic counts */
-  /* Fills in a range. `allowed` is a bound; its reason stands beside it. Several threads call this
-     for ranges of one output. If a pass over all inputs is needed, it is called once. */
+  double (*operations)(LabSize size); /* how many additions and multiplications, or other operations
+                                         that the topic counts */
+  /* Fills in a range's expected values and allowed errors. A comment beside each bound gives its
+     reason. Several threads call this for ranges of one output. If it must read all inputs, it is
+     called once. */
   void (*reference)(const LabRange *range);
-  /* Makes input `array` of `count` elements, always the same for one seed. The first elements must
-     be the hard cases (huge, negative, equal values). NULL means lab_fill. */
+  /* Makes input `array` of `count` elements. One seed always makes the same values. The first
+     elements must be hard cases (huge, negative, equal values). NULL means lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
-  double (*bytes)(LabSize size); /* bytes that must at least move; NULL means every array once */
+  double (*bytes)(LabSize size); /* how many bytes must move at least; NULL means every array
+                                    once */
 } LabProblem;
 
-/* Numbers of mean 0 and variance 1, exact to 2^-20; every 61st is 100 times as large. */
+/* Makes numbers of mean 0 and variance 1, exact to 2^-20; every 61st is 100 times as large. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
-/* A call's first kernel, as lab_launch (lab.cuh) records it. A helper's kernel is not recorded. */
+/* A call's first kernel. lab_launch (lab.cuh) records it, unless the launch is a helper's. */
 typedef struct {
-  const void *kernel; /* NULL if none has been recorded yet */
+  const void *kernel; /* NULL until a kernel is recorded */
   unsigned threads;   /* per block */
   size_t shared;      /* dynamic, bytes per block */
 } LabRecord;
 
-/* The arguments of a rung's functions. Only its launcher sees what follows gpu. On 256 bytes. */
+/* The arguments of a rung's functions. Only launchers get the fields after gpu. Aligned to 256
+   bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
   int64_t point; /* one of rung->points, or 0 */
   const GpuLimits *gpu;
   const void *d_in[LAB_INPUTS];
-  void *d_out;  /* full of NaN or of -1 before the call: every element must be written */
+  void *d_out;  /* full of NaN or -1 before the call; the rung must write every element */
   void *d_work; /* rung->work bytes, contents undefined */
   cudaStream_t stream;
   LabRecord *record;
-  /* For topics with on_host, d_in and d_out are NULL and these are the host's arrays. They are
-     pinned unless the rung is pageable. d_work is all the device memory there is. */
+  /* If the topic is on_host, d_in and d_out are NULL, these are the host's arrays, and d_work is
+     the only device memory. The arrays are pinned unless the rung is pageable. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
-  /* Work on these streams must wait for `stream`'s start, and `stream` must wait for their end. */
+  /* More streams. They must wait for earlier work on `stream`, and `stream` must wait for them. */
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
   cudaEvent_t event;                 /* without timing */
 } LabCall;
 
 typedef enum {
   LAB_RUNG,
-  LAB_LIBRARY, /* what people would call instead: checked and timed, but not a rung */
-  LAB_PART,    /* a part of the work alone, timed for comparison; its output is not checked */
+  LAB_LIBRARY, /* a library function for the same work: checked and timed, but not a rung */
+  LAB_PART,    /* only a part of the work, timed for comparison; its output is not checked */
 } LabKind;
 
-/* A rung. A row of a table gives the first three or four fields in this order without their names.
-   It names the fields that follow. */
+/* A rung. A table's row gives the first three or four fields in order, the others by name. */
 typedef struct {
   const char *name;   /* as --rung takes it: "shared-tile" */
-  const char *lesson; /* one sentence on what this step teaches, without its full stop */
+  const char *lesson; /* what this step teaches: a sentence without its full stop */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* Returns what the topic's model predicts for the lesson's column. NULL means nothing. */
+  /* Returns the number that the topic's model predicts (topic->predicted_name). NULL means none. */
   double (*predicted)(const LabCall *call);
   LabKind kind;
   unsigned problems; /* the rung's problems, as bits 1 << index; 0 means all */
-  /* The least compute capability that has what the lesson is about, 80 for 8.0. 0 means any. */
+  /* The least compute capability that the lesson needs, 80 for 8.0. 0 means any. */
   int capability;
-  /* Returns why the rung cannot serve a size on such a GPU (a clause), or NULL. If the pointer is
-     NULL, the rung serves all sizes. */
+  /* Returns a clause that says why the rung cannot run a size on this GPU, or NULL if it can. A
+     NULL pointer means that the rung runs all sizes. */
   const char *(*refuse)(const LabCall *call);
   size_t (*work)(const LabCall *call); /* bytes of d_work; NULL means 0 */
   /* A sweep runs, checks and times the rung at each of these values. NULL means no sweep. */
   const int64_t *points;
   int point_count;
-  /* Replaces the problem's bound if the rung's arithmetic is documented to be less exact. */
+  /* Replaces the problem's bounds if the rung's arithmetic is documented to be less exact. */
   void (*allowed)(const LabRange *range);
-  bool pageable;  /* on_host: the host's arrays are ordinary memory */
-  bool uncounted; /* the prediction is not what the emulator counts for the topic */
+  bool pageable;  /* if on_host: the host's arrays are ordinary memory, not pinned */
+  bool uncounted; /* the emulator does not count what this rung predicts */
 } LabRung;
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
@@ -124,41 +127,41 @@ typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
    the same unit. */
 typedef enum {
   LAB_COUNTS_NOTHING,
-  LAB_COUNTS_SECTORS, /* sectors per request of a warp */
-  LAB_COUNTS_BYTES,   /* bytes of sectors, over the bytes that the problem must move */
-  LAB_COUNTS_TURNS,   /* turns of the banks of shared memory, per 32 values of the first input */
-  LAB_COUNTS_ATOMICS, /* the same turns, of atomics only */
-  LAB_COUNTS_MULTIPLY_ADDS, /* the same turns, per 32 multiply-adds */
-  LAB_COUNTS_TILE,          /* turns of the slower access to a tile; the other access takes 1 */
+  LAB_COUNTS_SECTORS,       /* sectors per request of a warp */
+  LAB_COUNTS_BYTES,         /* bytes of all sectors / bytes that the problem must move */
+  LAB_COUNTS_TURNS,         /* wavefronts of shared memory per 32 values of the first input */
+  LAB_COUNTS_ATOMICS,       /* the same, of atomics only */
+  LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
+  LAB_COUNTS_TILE,          /* wavefronts of the slower access to a tile; the other takes 1 */
   LAB_COUNTS_LOADS,         /* loads of a thread per term of three operations */
-  LAB_COUNTS_PATHS          /* steps of a warp over the steps of its average lane */
+  LAB_COUNTS_PATHS          /* steps of a warp / steps of its average lane */
 } LabCount;
 
-/* A topic. A table has the first four fields in their order, then the others by name. */
+/* A topic. A topic's table gives the first four fields in order, the others by name. */
 typedef struct {
   const char *name;  /* "softmax" */
-  const char *title; /* one sentence on the topic, without its full stop */
+  const char *title; /* a sentence on the topic without its full stop */
   const char *dims;  /* how --size is read: "rows x width" */
   LabUnit unit;      /* bytes are compared with the copy ceiling, operations with the FMA ceiling */
   const LabProblem *problems;
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  /* The first is the ladder's. At the others the last rung and libraries are timed. A 0 ends
+  /* The ladder is timed at the first size, the last rung and libraries at the others. A 0 ends
      them. */
   LabSize sizes[LAB_SIZES];
-  LabSize tested; /* random tests go from 1 to this in each dimension */
-  /* Returns one clause that says why a size is refused, or NULL. A NULL pointer refuses no size. */
+  LabSize tested; /* random tests use sizes from 1 to this in each dimension */
+  /* Returns a clause that says why a size is refused, or NULL. A NULL pointer accepts all sizes. */
   const char *(*refuse)(int problem, LabSize size);
-  /* Returns the elements of input `array`, or of the output (-1). If the pointer is NULL, each
-     array has an element for each point. */
+  /* Returns how many elements input `array` has, or the output (-1). If the pointer is NULL, each
+     array has one element for each point of the size. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host;               /* the topic is copies between host and device */
-  const char *predicted_name; /* what rung->predicted is; NULL means that no rung has it */
+  const char *predicted_name; /* what rung->predicted returns; NULL means that no rung has it */
   LabCount counted;
   /* The names and units of a sweep's points: "offset, bytes; stride, words". */
   const char *point_name;
-  bool shows_ulp; /* a column with the largest error in units in the last place */
+  bool shows_ulp; /* a column shows the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` reads, and its meaning. */
   const char *metric, *metric_name;
 } LabTopic;

@@ -1,6 +1,6 @@
-/* Mathematical functions: what an exponential costs, and how wrong it is, with FP64 units, ordinary
-   float instructions or special function units (MUFU). A suffix decides between them: `x / (y +
-   1e-300)` divides doubles, because 1e-300 has no f. Read the cycles with the error beside them. */
+/* Mathematical functions: what an exponential costs and how large its error is, with FP64 units,
+   ordinary float instructions or special function units (MUFU). A missing suffix can decide: `x /
+   (y + 1e-300)` divides doubles, because 1e-300 has no f. Read cycles and errors together. */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -10,16 +10,16 @@ namespace {
 
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
-/* Returns the spacing of floats at `value`. If an error leads across a power of 2, it is the
-   spacing above it. */
+/* Returns the spacing of floats at `value`. Just below a power of 2 it returns the spacing above
+   the power, because an error may lead across. */
 double ulp_at(double value) {
   int exponent = FLT_MIN_EXP;
   if (fabs(value) >= (double)FLT_MIN) frexp(fabs(value) * (1 + 0x1p-16), &exponent);
   return ldexp(1.0, exponent - FLT_MANT_DIG);
 }
 
-/* Errors that the programming guide states, against the correctly rounded result; hence half an ulp
-   more. The reference is right to 2^-28 ulp of a float. No result is subnormal. */
+/* Returns the allowed error. The programming guide states errors against the correctly rounded
+   result, so half an ulp is added. The reference is right to 2^-28 ulp. No result is subnormal. */
 double error_of(Arithmetic arithmetic, int function, double x, double expected) {
   constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 0.0};
   constexpr double ABSOLUTE = 0x1.8158p-22; /* 2^-21.41 */
@@ -46,7 +46,8 @@ void reference(const LabRange *r) {
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
-   Every rung is defined for them: nothing is subnormal, divisors are within 2^126 (__fdividef). */
+   Every rung is defined for all inputs: none is subnormal, divisors are within 2^126
+   (__fdividef). */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {
@@ -70,14 +71,14 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   });
 }
 
-/* Float functions with one double literal each. */
+/* The float functions, each with one double literal by accident. */
 struct Accident {
   static __device__ float apply(int function, float x, float y) {
     return (float)standard(function, 1.0 * x, y + 1e-300); /* "so that it is never 0" */
   }
 };
 
-/* The special function units with as little around them as possible. */
+/* The special function units with as few other instructions as possible. */
 struct Intrinsic {
   static __device__ float apply(int function, float x, float y) {
     if (function == EXP) return __expf(x);
@@ -85,7 +86,7 @@ struct Intrinsic {
   }
 };
 
-/* Returns a scheduler's cycles for one application by a warp, from the machine code of sm_90. */
+/* Returns a scheduler's cycles for one application by a warp, counted in sm_90's machine code. */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];

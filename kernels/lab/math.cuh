@@ -1,24 +1,25 @@
-/* The kernel of the topic math. This header is compiled twice: by math.cu as it stands, and by
-   math_fast.cu with -use_fast_math. All of it is local to the file that includes it. */
+/* The kernel of the topic math. It is compiled twice: in math.cu, and in math_fast.cu with
+   -use_fast_math. So everything here is local to the including file. */
 #pragma once
 
 #include "lab/lab.cuh"
 
 #include <cmath>
 
-/* The rung that math_fast.cu adds to the ladder. */
+/* Launches the rung that math_fast.cu adds to the ladder. */
 cudaError_t lab_math_fast(const LabCall *call);
 
 namespace {
 
 enum { EXP, LOG, DIVISION, FUNCTIONS }; /* the topic's problems */
 
-/* Applications per element. Arithmetic must take longer than moving an element's 8 to 12 bytes. */
+/* Applications per element. Arithmetic must take longer than moving the element's 8 to 12 bytes. */
 constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions as CUDA C++ has them, or as -use_fast_math does. T: float, or double to compare. */
+/* The functions of CUDA C++, or with -use_fast_math its fast ones. T is float, or double to
+   compare. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
   if (function == EXP) return std::exp(x);
   return function == LOG ? std::log(x) : x / y;
@@ -30,8 +31,9 @@ struct Float {
   }
 };
 
-/* out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, but only the
-   caller knows it. So each application depends on the previous one, and none can be left out. */
+/* out = f(x), or x / y, computed REPEATS times. Grid: one thread per element. `zero` is 0, but only
+   the caller knows this. So for the compiler each application depends on the previous result, and
+   it can drop none. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {
