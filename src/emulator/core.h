@@ -59,8 +59,8 @@ bool is_stack(uintptr_t address);      /* returns true for an address in a lane'
 bool is_host_stack(uintptr_t address); /* the same for emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading of emulator_print() */
-/* Runs a warp's lanes, at most `most` times, until none can continue. Returns true if a lane
-   ran. */
+/* Enters lanes of a warp, at most `most` times in all, until none can continue. Returns true if a
+   lane ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);
