@@ -77,7 +77,7 @@ static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
     if (strcmp(row->name, name) == 0 && options_may_be_swept(row)) return row;
   return error_null(
-      error, "--sweep cannot try '%s': name an option of training that takes one value", name);
+      error, "--sweep cannot try '%s': name an option of training, such as lr or hidden", name);
 }
 
 /* Reads a list such as "lr=0.01:0.2:log,momentum=0.8,0.9". */

@@ -66,11 +66,13 @@ static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index,
 
 static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
                          Error *error) {
-  const size_t classes = (size_t)network_classes(&engine->config.network),
-               logits = engine->config.staging_rows * classes;
-  Pass pass = {
-      .engine = engine, .logits = make_array(pass.logits, logits), .use = use, .context = context};
-  if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", logits);
+  const size_t rows = engine->config.staging_rows,
+               classes = (size_t)network_classes(&engine->config.network);
+  Pass pass = {.engine = engine,
+               .logits = make_array(pass.logits, rows * classes),
+               .use = use,
+               .context = context};
+  if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", rows);
   Loader loader = {.engine = engine, .reader = reader, .ring = true};
   bool good;
   while ((good = loader_next(&loader, error)) && loader.rows > 0 &&
