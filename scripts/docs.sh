@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# docs.sh [FOLDER]: prints what the records in FOLDER/results [docs/results] hold. Needs no GPU.
+# docs.sh [FOLDER] turns the records in FOLDER/results [docs/results] into tables and pictures. Needs no GPU.
 #
-#   FOLDER/lab/TOPIC.md            a mark in the page, "<!-- record lab-h100: ", names a record; the record's
-#                                  tables are written between this mark and the next
-#   FOLDER/results/NAME.png        every picture of a record that exists already is drawn anew
+#   FOLDER/lab/TOPIC.md            a mark in the page, such as "<!-- record lab-h100: ", names a record; the
+#                                  tables of that record replace the text between this mark and the next
+#   FOLDER/results/NAME.png        the picture of a record; it is drawn again if it exists already
 #   build/docs/NAME.md             the tables of every other record
 #
-#   PROGRAMS  the folder of mlp-bench and mlp-lab  [.]
+#   PROGRAMS  the folder with mlp-bench and mlp-lab  [.]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-docs} programs=${PROGRAMS:-.}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Writes data/mnist_train.csv and data/mnist_test.csv: one row per line, label first, then 784 pixels.
-# Does nothing if both files are there and whole. The installed program, mlp-train-fetch, writes them to
-# the user's cache, where mlp-train looks if the working folder has no data/.
+# Does nothing if both files exist and are complete. Installed as mlp-train-fetch, it writes them to
+# the user's cache. mlp-train looks there if the working folder has no data/.
 #
-#   MNIST_SOURCE  a folder with the four IDX files, plain or .gz; nothing is then downloaded
+#   MNIST_SOURCE  a folder with the four IDX files, plain or .gz; if set, nothing is downloaded
 #   DATA_DIR      another folder for the result  [data; ~/.cache/mlp-train]
 #
-# Exit code 0, or 1 with the reason; a CSV file is never half written.
+# The exit code is 0, or 1 after printing the reason. A CSV file is never left incomplete.
 set -euo pipefail
 
 self=${0##*/}
@@ -16,7 +16,7 @@ case ${1-} in
 --help) sed -n '/^set/q; 2,$s/^# \{0,1\}//p' "$0" && exit ;;
 *) echo "$self: takes no arguments, but variables; --help names them" >&2 && exit 1 ;;
 esac
-# A name that begins with a dash would be an option of the commands below.
+# The commands below would take a name that begins with a dash for an option.
 [[ ${MNIST_SOURCE-} != -* ]] || MNIST_SOURCE=./$MNIST_SOURCE
 [[ ${DATA_DIR-} != -* ]] || DATA_DIR=./$DATA_DIR
 data=${DATA_DIR:-data}
@@ -27,8 +27,8 @@ fi
 mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
-# SHA-256 of each file (LeCun, Cortes, Burges, 1998) and bytes of the IDX files, uncompressed. An
-# archive is unpacked no further than that.
+# SHA-256 of each file (LeCun, Cortes, Burges, 1998) and the number of bytes of each uncompressed IDX
+# file. Unpacking an archive stops soon after that number.
 declare -A bytes digest
 while read -r name sha256 size; do digest[$name]=$sha256 bytes[$name]=$size; done <<'END'
 train-images-idx3-ubyte ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db 47040016
@@ -46,11 +46,11 @@ fail() {
   exit 1
 }
 
-# is_whole FILE NAME: FILE has the content that belongs to NAME.
+# is_whole FILE NAME succeeds if FILE has the content that belongs to NAME.
 is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
 
-# fetch SOURCE NAME: prints a file of a folder, plain or gzipped, or of a mirror, only through https. A
-# mirror must answer within 5 seconds and must not stand still for 10.
+# fetch SOURCE NAME prints a file from a folder, plain or gzipped, or from a mirror by https. A mirror
+# must answer within 5 seconds and must never pause for 10 seconds.
 fetch() {
   if [ -z "${MNIST_SOURCE-}" ]; then
     curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 "$1/$2.gz"
@@ -59,8 +59,8 @@ fetch() {
   fi
 }
 
-# take_from SOURCE: gets the files that are still missing. The first failure ends it. It unpacks at most
-# one byte more than the content has.
+# take_from SOURCE gets the files that are still missing, until a file fails. It unpacks at most one
+# byte more than a file should have.
 take_from() {
   local name
   for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do

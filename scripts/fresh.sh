@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# fresh.sh RELEASE...: runs both commands of the README as on a new machine. For each release of Debian
-# or Ubuntu, debootstrap makes a bare root, to which only make is added. root runs `make run`, which
-# installs what is missing. A user who may not install runs `make test`. Prints one line per release:
+# fresh.sh RELEASE... runs both commands of the README as on a new machine. For each release of Debian or
+# Ubuntu, debootstrap makes a minimal system, to which only make is added. The user root runs `make run`,
+# which installs what is missing. A user who cannot install runs `make test`. Prints one line per release:
 #
 #   release   run     test                                 seconds
 #   trixie    works   356 passed, 0 failed, 26 skipped          97
 #
-# The surroundings are unusual on purpose. The folder's name has spaces and worse in it. Only their owner
-# may read files. Nothing in /tmp may be run. The locale is one that is not installed.
+# The environment is unusual on purpose: the folder's name has spaces and special characters, files can
+# be read only by their owner, /tmp is mounted noexec, and the locale is not installed.
 #
-# Releases come from where this machine's apt gets its packages. Roots, packages and output (RELEASE.log)
-# are kept in build/fresh. Exit code 1 means that a command failed. If a release cannot be tried, that is
-# not a failure: a line "skipped: fresh: REASON" says why. TEST_QUICK=1 runs fewer epochs and tests.
+# Releases come from the archives of this machine's apt. Roots, packages and output (RELEASE.log) are
+# kept in build/fresh. The exit code is 1 if a command failed. A release that cannot be tried is no
+# failure; "skipped: fresh: REASON" is printed. TEST_QUICK=1 runs fewer epochs and tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022
@@ -20,13 +20,13 @@ skip() { echo "skipped: fresh: $*"; }
 
 [ "$(id -u)" = 0 ] || { skip 'only root can make a root folder'; exit; }
 command -v debootstrap >/dev/null || { skip 'it needs debootstrap, a package'; exit; }
-# Mounts are made in a namespace, and end with the last process in it.
+# Mounts are made in a namespace. They end with its last process.
 unshare --mount --pid --fork true 2>/dev/null || { skip 'this machine does not let us mount'; exit; }
 
 cache=$PWD/build/fresh
 work=$cache/run.$$ folder='/srv/a folder; its name' child=''
 mkdir -p "$cache/debs"
-# shellcheck disable=SC2317 # the trap calls it
+# shellcheck disable=SC2317 # the trap below calls it
 finish() {
   [ -z "$child" ] || kill -KILL "$child" 2>/dev/null
   wait
@@ -35,8 +35,8 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM HUP
 
-# apart COMMAND...: runs a command in namespaces of its own and returns its exit status. It is killed with
-# this script.
+# apart COMMAND... runs a command in its own namespaces and returns its exit status. The command is killed
+# when this script ends.
 apart() {
   unshare --mount --pid --fork --kill-child "$@" </dev/null &
   child=$!
@@ -46,7 +46,7 @@ apart() {
   return $status
 }
 
-# make_root RELEASE: makes $cache/RELEASE if it is not there, from the first of apt's archives that has it.
+# make_root RELEASE makes $cache/RELEASE if it is missing, from the first of apt's archives that has it.
 make_root() {
   local root=$cache/$1 mirror script=sid proxy=
   [ ! -d "$root" ] || return 0
@@ -65,9 +65,9 @@ make_root() {
   chroot "$root.partial" useradd --create-home newcomer && mv "$root.partial" "$root"
 }
 
-# inside USER COMMAND...: runs a command as USER in the root's checkout.
+# inside USER COMMAND... runs a command as USER in the checkout of a root.
 inside() {
-  # shellcheck disable=SC2016 # it is the inner shell that expands
+  # shellcheck disable=SC2016 # the inner shell expands
   apart sh -c '
     root=$1 debs=$2 folder=$3 user=$4
     shift 4
@@ -80,7 +80,7 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try RELEASE: prints a line of the table. Returns 0 if all of it passed.
+# try RELEASE prints a line of the table. Returns 0 if both commands passed.
 try() {
   local log=$cache/$1.log run=works test start=$SECONDS failed=0
   rm -rf --one-file-system "$work"

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Measures this GPU and the peers side by side, in one run of several minutes: mlp-bench, then
-# scripts/compare_peers.py, then every ladder of mlp-lab. It writes files to docs/results, named after
+# Measures mlp-train and its peers, JAX and PyTorch, on this GPU. In several minutes it runs mlp-bench,
+# scripts/compare_peers.py, and every ladder of mlp-lab. It writes files to docs/results, named after
 # the GPU (here, h100):
 #
-#   fusion-h100.json, .png                     every measurement, one per line; the epochs at batch 64
-#   lab-h100.json                              the ladders
+#   fusion-h100.json, .png                     every measurement, one per line; a picture of the epochs at batch 64
+#   lab-h100.json                              the measurements of the ladders
 #
 #   SHAPES    the networks to time  [300,100:128:512,512:1000,500:2500,2000,1500,1000,500]
-#   BATCHES   the batches to time them at  [64,256,1024,4096]
+#   BATCHES   the batch sizes to time  [64,256,1024,4096]
 #   NETWORKS  how many of each of the first two networks to train at once  [16,64,256]
 #   RESULTS  another folder for these files  [docs/results]
-#   SECONDS_FOR_PEERS  start no more peers after this time  [200]
+#   SECONDS_FOR_PEERS  after this time, start no more measurements of peers  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
-# Exit status 1 if mlp-bench or mlp-lab failed; peers that fail are named in the tables.
+# The exit status is 1 if mlp-bench or mlp-lab failed. The tables name peers that failed.
 set -euo pipefail
 
 results=${RESULTS:-docs/results}
-work=build/gpu-bench # if this is stopped, what was measured so far is here
+work=build/gpu-bench # keeps the measurements if this script is stopped
 
 . "$(dirname "$0")/run_words.sh"
 
@@ -29,10 +29,10 @@ first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256} batches=${
 ./mlp-bench --hidden "$shapes" --batches "$batches" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
-# Each framework has a process of its own, so that they share no memory pool, no library and no crash.
+# Each framework runs in its own process, so that they share no memory pool, no library and no crash.
 seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
 for options in {jax,torch}" --hidden $shapes --batches $batches" "jax --hidden $first --batches 64 --networks $networks"; do
-  # shellcheck disable=SC2086 # words
+  # shellcheck disable=SC2086 # split into words
   timeout $((seconds + 45)) python3 scripts/compare_peers.py $options --seconds $seconds || \
     echo "gpu_bench: the comparison with $options ended early (the reason is above)" >&2
 done >"$work/peers.json"

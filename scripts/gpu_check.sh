@@ -1,49 +1,49 @@
 #!/usr/bin/env bash
-# Every check that needs a GPU, in parts:
+# Runs every check that needs a GPU. The checks have four parts:
 #
-#   tests       all the tests
+#   tests       all tests
 #   sanitizers  compute-sanitizer over the CUDA tests
-#   mnist       MNIST at each level of fusion: five runs and a resumed run give the same bits;
-#               configs/record.conf
-#   older       the CUDA tests, MNIST and the lab's ladders as GPUs of compute capability 7.5 and 8.0 would
-#               run them (the driver compiles PTX of 7.5 and 8.0 for this GPU); the tests with less shared
-#               memory and fewer multiprocessors
+#   mnist       MNIST at each level of fusion, where five runs and a resumed run must give the same bits;
+#               MNIST with configs/record.conf
+#   older       the CUDA tests, MNIST and the lab's ladders as on GPUs of compute capability 7.5 and 8.0
+#               (the driver compiles their PTX for this GPU); the tests as on a GPU with less shared memory
+#               and fewer multiprocessors
 #
-# Writes docs/results/gpu-check.txt, with a section per part and a line per result, PASS or FAIL first. If
-# only some parts run, they replace their sections. Other sections stay if their GPU and sources are the same.
-# All output is in build/gpu-check.log.
+# Writes docs/results/gpu-check.txt: a section for each part, with a line for each result, PASS or FAIL first.
+# Parts that run replace their sections. Other sections stay if their GPU and sources are the same. All output
+# goes to build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
-#   NVCC          the CUDA Toolkit's compiler  [nvcc]
+#   NVCC          the compiler of the CUDA Toolkit  [nvcc]
 #   JOBS          programs that run at the same time  [half of the cores]
 #
-# A check that fails does not stop the others. Exit status 1 if any of the parts that ran failed.
+# A check that fails does not stop the others. The exit status is 1 if any check failed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . scripts/run_words.sh
 
 results=docs/results/gpu-check.txt work=build/gpu-check
 parts=(tests sanitizers mnist older)
-# The programs that run kernels; their tests ask for a GPU. Some other tests of theirs are skipped for other reasons.
+# The test programs with tests that need a GPU. Some of their other tests are skipped for other reasons.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc} program=./mlp-train
 export JOBS=${JOBS:-$((($(nproc) + 1) / 2))}
 
-# record STATUS TEXT: writes a result. STATUS is a command's exit status; 0 means PASS.
+# record STATUS TEXT writes a line of the result. STATUS is a command's exit status; 0 means PASS.
 record() {
   if [ "$1" = 0 ]; then echo "PASS  $2"; else echo "FAIL  $2"; fi | tee -a "$section"
 }
 
-# run SECONDS COMMAND...: returns the exit status. The output goes to $section.txt, too. A command in the
-# background would ignore Ctrl-C, but there are tests of Ctrl-C. So this makes it heed Ctrl-C.
+# run SECONDS COMMAND... runs a command and returns its exit status. Its output also goes to $section.txt.
+# Background commands ignore Ctrl-C by default. Since some tests test Ctrl-C, this function undoes that.
 run() {
   echo "gpu_check: ${*:2}"
   timeout --foreground --kill-after=10 "$1" env --default-signal=INT,QUIT "${@:2}" 2>&1 | tee "$section.txt"
 }
 said() { cat "$section.txt"; }
 
-# beside CHECK ARGUMENT...: starts a check beside others, at most JOBS at once. `wait` waits for all.
+# beside CHECK ARGUMENT... starts a check in the background, at most JOBS at once. `wait` waits for all.
 started=10000
 beside() {
   while [ "$(jobs -pr | wc -l)" -ge "$JOBS" ]; do wait -n; done
@@ -53,7 +53,7 @@ beside() {
 
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
-# counts [NAME]: prints what the last run's line "NAME: 3 passed, 0 failed, 0 skipped" says, or the sum.
+# counts [NAME] prints the counts in the last run's line "NAME: 3 passed, 0 failed, 0 skipped", or the sum.
 counts() { said | sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" | tail -n 1 | grep . || echo 'did not run'; }
 
 check_tests() {
@@ -71,13 +71,13 @@ check_tests() {
 # Each line has a program, the multiprocessors that it may use under racecheck and synccheck, and its checks.
 # If a check names a test, only that test runs. The checks that take longest come first.
 #
-# racecheck and initcheck do not know copies by the copy engine or mbarriers. Hazards in shared memory come
-# from the kernels, not from the loader, so one program that runs all kernels is enough to find them.
+# racecheck and initcheck do not understand the copy engine's copies or mbarriers. Hazards in shared memory
+# come from kernels, not from the loader, so one program that runs all kernels is enough to find them.
 #
-# Warps of level epoch wait at one named barrier in several places of the code. synccheck takes this for
-# divergence, even in a correct kernel of two warps that do nothing else. racecheck does not see what such a
-# barrier orders. So these two checks run with one multiprocessor, on which level epoch has no room. The lab has
-# no level epoch, but a rung of clusters, which needs more.
+# In level epoch, warps wait at one named barrier in several places of the code. synccheck reports this as
+# divergence, even for a correct kernel of two warps that does nothing else. racecheck does not know which
+# accesses such a barrier orders. So both checks run with one multiprocessor, which is too few for level
+# epoch. The lab does not have level epoch. It has a rung with clusters, which need more multiprocessors.
 sanitized='
   test_engine_results    1    memcheck initcheck synccheck
   test_many              1    racecheck=test_overflow memcheck
@@ -90,15 +90,15 @@ sanitized='
   test_members           1    memcheck
   test_lab               all  memcheck racecheck'
 
-# sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST]: checks that there is no error, no hazard and no failed test. The
-# programs check every status themselves. If a call inside a library fails, that is not our error.
+# sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST] checks that there is no error, no hazard and no failed test.
+# Failed calls are not reported: programs check their own, and those inside a library are not our errors.
 sanitize() {
   local status=0 text options=() tool=${3%=*} filter=${3#*=}
-  local limits=(OMP_NUM_THREADS=2) # of the reference: several programs run beside each other
+  local limits=(OMP_NUM_THREADS=2) # threads of the reference, since several programs run at once
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
   [[ $tool$2 != @(synccheck|racecheck)1 ]] || limits+=(MLP_TEST_GPU=1024:1)
   [ "$filter" != "$tool" ] || filter='*'
-  # The first few of 1600 steps run all that there is to check; every step takes long here.
+  # Long ranges are skipped: every step takes long here, and the first steps run all kernels.
   run 300 env "${limits[@]}" TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$tool" \
     --error-exitcode 9 "${options[@]}" "build/$1" || status=$?
   text=$(said | sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' | tail -n 1)
@@ -136,8 +136,8 @@ check_level() {
 (median), whole process $(said | word total process)"
 }
 
-# check_bits LEVEL PRECISION: checks that five runs of two epochs save the same bytes, and that a run
-# which is saved after the first epoch and resumed saves them, too.
+# check_bits LEVEL PRECISION checks that five runs of two epochs save the same bytes. A run that is saved
+# after the first epoch and resumed must save these bytes, too.
 check_bits() {
   local saved=$work/saved-$1-$2 different options=(--fusion "$1" --precision "$2" --quiet)
   mkdir "$saved"
@@ -149,7 +149,7 @@ check_bits() {
   record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
 }
 
-# check_seeds NAME OPTION...: checks that the mean test accuracy of seeds 1 to 5 is that of the defaults.
+# check_seeds NAME OPTION... checks that seeds 1 to 5 reach the mean test accuracy of the default options.
 check_seeds() {
   local seed all='' mean
   for seed in 1 2 3 4 5; do
@@ -163,10 +163,10 @@ check_seeds() {
 
 check_mnist() {
   local level
-  # These print times, so nothing runs beside them.
+  # These checks print times, so nothing else may run at the same time.
   for level in none layer step epoch auto; do check_level "$level" fp32; done
   check_level step tf32
-  run 300 "$program" --device cuda --config configs/record.conf # the best that we know: docs/accuracy.md
+  run 300 "$program" --device cuda --config configs/record.conf # the best options known; see docs/accuracy.md
   at_least "$(last_accuracy)" 99.45
   record $? "mnist configs/record.conf: test-acc $(last_accuracy)% after the last epoch, whole process \
 $(said | word total process)"
@@ -179,7 +179,7 @@ $(said | word total process)"
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
-# check_as CAPABILITY: checks a build that has only PTX of this compute capability, 75 for 7.5.
+# check_as CAPABILITY checks a build that has only PTX of this compute capability; 75 means 7.5.
 check_as() {
   local name=${1%?}.${1: -1} place=build/older-$1 level all='' status=0 programs
   programs=("${cuda_tests[@]/#/$place/}") program=$place/mlp-train
@@ -191,7 +191,7 @@ check_as() {
   run 600 env TEST_QUICK=1 scripts/run_tests.sh "${programs[@]}"
   record $? "as $name: CUDA tests: $(counts)"
   for level in none layer step epoch; do
-    [ "$1$level" != 75epoch ] || continue # it starts with Ampere
+    [ "$1$level" != 75epoch ] || continue # level epoch needs Ampere or later
     train --fusion "$level" --quiet --epochs 10 && at_least "$(last_accuracy)" 98.0 || status=1
     all+=" $level $(last_accuracy)"
   done
@@ -206,7 +206,7 @@ check_older() {
   for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
   wait
-  # The planning code believes that this GPU has 99 KB, 66 multiprocessors and no clusters.
+  # The planning code is told that this GPU has 99 KB, 66 multiprocessors and no clusters.
   run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
   record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
@@ -214,8 +214,8 @@ check_older() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# Writes the record: the sections of this run, and those of the earlier record if its GPU and sources are
-# the same.
+# Writes the record. It has the sections of this run, and other sections of the earlier record if its GPU
+# and sources are the same.
 join() {
   local name same
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(<"$work/header")" ] && same=$(<"$results")
@@ -236,14 +236,14 @@ main() {
   } >"$work/header"
   trap 'jobs -pr | xargs -r kill' EXIT
   trap 'exit 1' INT TERM HUP
-  # Later parts fail if they need what is missing.
+  # If this fails, parts that need the missing files fail later.
   run 600 make setup && build all tests
   run 120 scripts/download_mnist.sh
   for part in "${wanted[@]}"; do
     section=$work/$part.10000
     echo "$part, $(date -u +%F)" >"$section"
     "check_$part"
-    join # what is cut off later costs this part nothing
+    join # if this script is stopped later, this part is recorded
   done
   ! grep -q ^FAIL "$work"/*.?????
 }

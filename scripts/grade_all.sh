@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# grade_all.sh FROM CSV BUILD: grades every submission in folder FROM, NAME.cu or NAME/*.cu, on the emulator, as
-# many at once as there are processors. CSV gets one line for each: its name, its points, the points of each
-# function, what is wrong. A folder named like the CSV without .csv gets NAME.json and NAME.txt, the scorecard or
-# the reason why there is none. All submissions get the same shapes, by SEED.
+# grade_all.sh FROM CSV BUILD grades every submission in folder FROM, NAME.cu or NAME/*.cu, on the emulator. It
+# grades as many at once as there are processors. CSV gets one line per submission: name, points, the points of
+# each function, and what is wrong. A folder named like the CSV without .csv gets NAME.json and NAME.txt: the
+# scorecard, or the reason why there is none. SEED gives all submissions the same shapes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
       grep -v '^make' >"$CARDS/$name.txt" || true
     [ -x "$own/mlp-exercise-emulator" ] || status=1
   fi
-  # There are points only if the grader ended by itself, with 0, 1 or 4.
+  # A submission gets points only if the grader ended by itself, with status 0, 1 or 4.
   if [ $status = 0 ]; then
     timeout 600 "$own/mlp-exercise-emulator" --seed "$SEED" --grade "$own/points.json" \
       >"$CARDS/$name.txt" 2>&1 </dev/null || status=$?

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# run_tests.sh TEST...: runs cmocka programs and scenarios (tests/support/scenario.sh). Prints one line per
-# program, and all the output of a program that failed. Then it says how many tests were skipped and why, and
-# last the sum:
+# run_tests.sh TEST... runs cmocka programs and scenarios (tests/support/scenario.sh). Prints one line per
+# program, and all output of a program that failed. At the end it prints how many tests were skipped and
+# why, and the sums:
 #
 #   skipped 2: there is no GPU
 #   41 passed, 0 failed, 2 skipped
 #
-#   JOBS   programs that run at the same time; each prints its line when it ends  [as many as cores]
+#   JOBS   number of programs that run at the same time  [the number of cores]
 #
-# A program that crashes, or does not end within 5 minutes, counts as one more failure. Exit status 1
-# means that something failed.
+# A program that crashes or does not end within 5 minutes counts as one more failure. The exit status is
+# 1 if anything failed.
 set -euo pipefail
-export LC_ALL=C # with a locale that is not installed, bash would complain in each test of a script
+export LC_ALL=C # otherwise bash would complain in every scenario if the locale is not installed
 
-# Reads a program's TAP output. Prints "passed failed skipped", then the reason of each skipped
-# test, which is what it printed last. The plan, "1..N", shows if tests are missing. Versions of cmocka
+# Reads a program's TAP output. Prints the numbers of passed, failed and skipped tests, then the reason of
+# each skipped test: the line before it. The plan, "1..N", shows if tests are missing. Versions of cmocka
 # write a skipped test as "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
-# shellcheck disable=SC2016 # $0 is awk's
+# shellcheck disable=SC2016 # awk expands $0
 export summary='
 /^1\.\.[0-9]+$/   { planned += substr($0, 4); next }
 /^(not )?ok [0-9]+ (# SKIP |.* # SKIP$)/ {
@@ -37,7 +37,7 @@ results=$(mktemp -d)
 export results
 trap 'rm -rf "$results"' EXIT
 
-# test_program PROGRAM: prints its line, and appends the sums and the reasons to files in $results.
+# test_program PROGRAM prints the program's line and appends its counts and reasons to files in $results.
 test_program() {
   local status=0 output p f s skips
   local command=("$1")
@@ -45,10 +45,10 @@ test_program() {
   output=$(CMOCKA_MESSAGE_OUTPUT=tap timeout 300 "${command[@]}" 2>&1 </dev/null) || status=$?
   { read -r p f s; skips=$(cat); } < <(awk -v status="$status" "$summary" <<<"$output")
   {
-    flock 9 # what several programs print does not mix
+    flock 9 # so that the output of programs does not mix
     echo "$(basename "$1"): $p passed, $f failed, $s skipped"
     if [ "$f" != 0 ]; then
-      # shellcheck disable=SC2001 # a line's start is what sed is for
+      # shellcheck disable=SC2001 # bash cannot replace the start of each line
       sed 's/^/  | /' <<<"$output"
       echo "  exit status $status$([ "$status" != 124 ] || echo ', stopped after 5 minutes')"
     fi
@@ -59,10 +59,10 @@ test_program() {
 export -f test_program
 
 JOBS=${JOBS:-$(nproc)}
-# Threads of OpenMP that wait would take cores away from the other programs.
+# OpenMP threads that wait actively would take cores from other programs.
 [ "$JOBS" = 1 ] || export OMP_WAIT_POLICY=passive
 
-# xargs starts the programs. As background processes of this shell they would ignore Ctrl-C.
+# xargs starts the programs, because background processes of this shell would ignore Ctrl-C.
 # shellcheck disable=SC2016 # the inner bash expands $1
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$JOBS" bash -euo pipefail -c 'test_program "$1"' test_program
 touch "$results/sums" "$results/reasons"

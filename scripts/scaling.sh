@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# scaling.sh [FILE]: times 1, 2, 4, ... ranks on the GPUs of this machine or, without a GPU, on its cores. The batch
-# stays the same (strong scaling), or the rows per rank do (weak). Writes docs/results/scaling-NAME.json, where NAME is
-# the GPU's short name or cpu, and prints a table of it. With FILE it only prints that file's table. Every run gives a
-# rank as many cores as the run with the most ranks does.
-#   RANKS    numbers of ranks  [1 2 4 ... up to the GPUs or cores]
-#   SECONDS_AT_MOST  start no more points after this time  [600]
+# scaling.sh [FILE] times 1, 2, 4, ... ranks on the GPUs of this machine or, without a GPU, on its cores. For strong
+# scaling the batch stays the same; for weak scaling the rows per rank stay the same. Writes the measurements to
+# docs/results/scaling-NAME.json (NAME is the GPU's short name or cpu) and prints them as a table. With FILE it only
+# prints that file's table. A rank has as many cores in every run as in the run with the most ranks.
+#   RANKS    numbers of ranks  [1 2 4 ... up to the number of GPUs or cores]
+#   SECONDS_AT_MOST  start no more runs after this time  [600]
 set -euo pipefail
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
 
-# times: how many times as fast as one rank. part: each rank's rows per second, as a part of the rows per second of one
-# rank that has as many rows per step.
+# Column `times` is the speedup over one rank. Column `part` is a rank's rows per second, divided by the rows per second
+# of a single rank with as many rows per step.
 table() {
   echo 'network precision batch ranks ms times part' | tr ' ' '\t'
   sed -nE 's/.*"mlp-train","network":"(.*)","precision":"(.*)","batch":(.*),"ranks":(.*),"rows".*"ms":([^,]*),.*/\1 \2 \3 \4 \5/p' "$1" |
@@ -37,7 +37,7 @@ log=build/scaling.jsonl lines=docs/results/scaling-$name.json
 printf '{"machine":"%s x %s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
   "$most" "${machine%%$'\n'*}" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"
 
-# point HIDDEN PRECISION BATCH RANKS: prints a run's line. The first two epochs read the file and do not count.
+# point HIDDEN PRECISION BATCH RANKS prints the line of a run. The first two epochs read the file and do not count.
 point() {
   local case
   printf -v case '"who":"mlp-train","network":"784-%s-10","precision":"%s","batch":%d,"ranks":%d' "${1//,/-}" "${@:2}"

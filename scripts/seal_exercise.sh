@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG...: checks a student's functions and compiles them so that the
-# grader sees only these functions. The text is checked, and compiled in a folder of its own (SEALED without .o), without
-# comments and continued lines. The exit status is 1, with a sentence, if the text
-# - is not valid CUDA, as clang++ says,
-# - includes a header other than some of the language's,
-# - can get round the grader's checks by assembly, attributes or names of the compiler,
+# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG... checks a student's functions and compiles them so that the
+# grader sees only these functions. First it removes comments and joins continued lines. Then it checks and compiles the
+# text in a folder of its own (SEALED without .o). It prints a sentence and exits with status 1 if the text
+# - is not valid CUDA for clang++,
+# - includes a header that is not allowed,
+# - can get round the grader's checks by assembly, attributes or names reserved for the compiler,
 # - calls a function that allocates, waits, starts something, or reads a clock or a file,
 # - has constructors, or
-# - takes more than MOST_KB or MOST_SECONDS to compile.
+# - takes more memory than MOST_KB or more time than MOST_SECONDS to compile.
 set -euo pipefail
 export LC_ALL=C
 
@@ -21,7 +21,7 @@ refuse() {
   exit 1
 }
 
-# compile COMPILER ARGUMENT...: compiles within limits, and prints what the compiler says about the file.
+# compile COMPILER ARGUMENT... compiles within the limits and prints the compiler's messages about the file.
 compile() {
   local status=0
   (ulimit -v "$MOST_KB" -t "$MOST_SECONDS" -c 0 && exec "$@" -Iheaders 2>said) || status=$?
@@ -49,7 +49,7 @@ cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
-# Nothing is expanded. A refused name cannot be made of parts, because parts are not joined, either.
+# The text is checked without expanding macros. A macro cannot make a refused name, since it may not join parts.
 HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
@@ -67,7 +67,7 @@ END2
   refuse "it has a pragma: $found"
 ! found=$(grep -E '^\s*#\s*include' "$text" | grep -m 1 -vE "^\s*#\s*include\s*($HEADERS)\s*$") ||
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
-# Names that begin with two underscores are the compiler's, except those of CUDA.
+# Names that begin with two underscores are reserved for the compiler. Only names of CUDA are allowed.
 names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
 known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$)')
 [ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
@@ -75,7 +75,7 @@ found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__restrict__\n__FILE__
 [ -z "$found" ] || refuse "it uses $found, which the emulator does not know"
 
 if [ "$kind" = emulator ]; then
-  resources=$("${compiler[0]}" -print-resource-dir)/include # without its own versions of <algorithm> and the like
+  resources=$("${compiler[0]}" -print-resource-dir)/include # avoids clang's own versions of <algorithm> and other headers
   compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
     --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
     -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h "$name"
@@ -88,8 +88,8 @@ else
   compile "${compiler[@]}" -c "$name" -o object.o
 fi
 
-# Allowed of the C library: <math.h> without functions that write through pointers, the mem functions, functions that
-# print, assert(). Allowed of compilers: what they call by themselves.
+# From the C library, these are allowed: <math.h> without functions that write through pointers, the mem functions,
+# functions that print, assert(). Functions that compilers call by themselves are allowed, too.
 MATH='(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|tgamma|fabs|
   fma|fmod|fmax|fmin|fdim|floor|ceil|round|l?lround|trunc|rint|l?lrint|nearbyint|remainder|
   ldexp|scalbl?n|copysign|nextafter)[fl]?'
@@ -101,7 +101,7 @@ allowed="$MATH|$PRINT|$COMPILER|cuda(GetLastError|PeekAtLastError|FuncSetAttribu
 if [ "$kind" = emulator ]; then
   allowed="$allowed|__tsan_.*|__ubsan_handle_.*|__sanitizer_cov_trace_pc|_Z[0-9]+emulator_.*|
     emulator_(thread|block|block_size|grid_size|dynamic_shared)"
-else # what nvcc makes of <<< >>> and of a kernel's registration, and what asks and changes nothing
+else # calls that nvcc makes for <<< >>> and to register kernels, and calls that only ask
   allowed="$allowed|cudaLaunchKernel(ExC)?|__cuda(LaunchKernel|PushCallConfiguration|PopCallConfiguration|
     Register.*|UnregisterFatBinary|GetKernel|InitModule)|cuda(FuncGetAttributes|
     OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_(atexit|guard_.*)|exit|mem(cmp)|str(len|cmp|ncmp)|
@@ -115,7 +115,7 @@ foreign=$(nm --undefined-only --format=posix object.o | cut -d' ' -f1 | grep -vx
 renamed=()
 if [ "$kind" = emulator ]; then
   sections=$(objdump -h -w object.o)
-  # Only the constructor of -fsanitize=thread is allowed. It says that the code is watched.
+  # Only the constructor that -fsanitize=thread adds is allowed. It reports that the code is watched.
   constructors=$(awk '$2 ~ /^\.(preinit_array|init_array|fini_array|ctors|dtors)/ {print $2, $3}' <<<"$sections")
   [[ $constructors =~ ^\.init_array\.0\ 0*8$ ]] ||
     refuse 'it has a constructor, which runs before anything is asked of it'
@@ -130,10 +130,10 @@ if [ "$kind" = emulator ]; then
     renamed+=("--redefine-sym=$function=__tsan_${function#__}")
   done
 fi
-# DW.ref...: every file of C++ has one, and the linker keeps one of them.
+# Every C++ file has the symbol DW.ref...; the linker keeps one of them.
 for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0; do
   renamed+=("--keep-global-symbol=$symbol")
 done
-# Symbols that every file of C++ may have (comdat) become the file's own, because another sealed file has the same.
+# Symbols that every C++ file may have (comdat) become local, because another sealed file has the same ones.
 ld -r --force-group-allocation object.o -o flat.o
 objcopy "${renamed[@]}" flat.o "$sealed"

@@ -1,34 +1,34 @@
 #!/usr/bin/env bash
-# Looks for what the build needs, and installs what is missing as Debian or Ubuntu packages. If it may
-# not install, it prints the one command that does and exits with 1. If kernels are to be built and there
-# is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it says why and goes on.
+# Finds out what the build needs, and installs missing Debian or Ubuntu packages. If it may not install, it
+# prints the command that would, and exits with 1. If kernels are to be built but there is no nvcc, it
+# fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it prints the reason and goes on.
 #
-#   scripts/setup.sh          sets up for a build with these variables of the Makefile: CC, NVCC (empty
-#                             if there is none), CUDA, CUBLAS, MPI, CLASS (a goal of the class),
-#                             and SETUP; if SETUP is 0, it only says that nvcc is missing
+#   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, NVCC (empty if
+#                             there is none), CUDA, CUBLAS, MPI, CLASS (the exercise's goal to be made)
+#                             and SETUP; if SETUP is 0, this only reports that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler is, or nothing
-# shellcheck disable=SC2016 # commands in sentences
+# shellcheck disable=SC2016 # sentences contain commands
 set -euo pipefail
 
-DRIVER=580 # the first of NVIDIA's drivers that runs programs of CUDA 13
+DRIVER=580 # the oldest NVIDIA driver that runs programs of CUDA 13
 wheels=.cuda/nvidia/cu13
 
 has() { command -v "$1" >/dev/null; }
 
 find_nvcc() {
-  # shellcheck disable=SC2046 # the newest of several releases is the first
+  # shellcheck disable=SC2046 # the newest of several releases comes first
   command -v nvcc /usr/local/cuda/bin/nvcc /opt/cuda/bin/nvcc /usr/lib/nvidia-cuda-toolkit/bin/nvcc \
     $(printf '%s\n' /usr/local/cuda-*/bin/nvcc | sort -rV) $wheels/bin/nvcc | head -n 1 || true
 }
 
 has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
 
-# A whole program, because a compiler without its libraries still reads headers.
+# Links a program, because a compiler without its libraries can still read headers.
 has_openmp() {
   "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null
 }
 
-# clang and clang-19 have OpenMP in packages of their own: libomp-dev, libomp-19-dev.
+# For clang and clang-19, OpenMP is in separate packages: libomp-dev, libomp-19-dev.
 compiler_packages() {
   local name=${compiler[0]##*/}
   case $name in
@@ -40,7 +40,7 @@ compiler_packages() {
 missing_packages() {
   has make || echo make
   has_openmp || compiler_packages
-  [ -z "$nvcc" ] || has g++ || echo g++ # nvcc leaves the host's half of a file to it
+  [ -z "$nvcc" ] || has g++ || echo g++ # nvcc lets g++ compile the host code of a file
   local pair
   for pair in csv.h:libcsv stb/stb_image.h:libstb ini.h:libinih jansson.h:libjansson zlib.h:zlib1g cmocka.h:libcmocka \
     seccomp.h:libseccomp; do
@@ -63,7 +63,7 @@ driver_version() {
     cat /proc/driver/nvidia/version; } 2>/dev/null | grep -oE '\b[0-9]{3}\.[0-9.]+' | head -n 1 || true
 }
 
-# Fetches the wheels into .cuda. If this fails, .cuda is as it was, and $why says why.
+# Fetches the wheels into .cuda. If this fails, .cuda does not change, and $why holds the reason.
 fetch_wheels() {
   local new=.cuda.partial
   echo "setup: fetching nvcc into .cuda: $(wanted_wheels | grep -q cublas && echo 129 MB and cuBLAS, 444 MB || echo 129 MB) of NVIDIA's wheels"
@@ -91,7 +91,7 @@ install() {
   has apt-get || return
   as_root true 2>/dev/null || return
   echo "setup: installing ${packages[*]}"
-  as_root apt-get update -qq # the lists that are there may do
+  as_root apt-get update -qq # if this fails, the old lists may be enough
   as_root env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq >/dev/null
 }
 
@@ -119,7 +119,7 @@ mapfile -t for_wheels < <([ -z "$fetch" ] || { has g++ || echo g++; python3 -m p
 needed=${#packages[@]}
 packages+=("${for_wheels[@]}")
 if [ ${#packages[@]} -gt 0 ]; then
-  # A machine this bare should be able to download MNIST, too.
+  # A machine that lacks packages may also lack curl, which downloads MNIST.
   has curl || packages+=(curl ca-certificates)
   command=(apt-get install -y --no-install-recommends "${packages[@]}")
   install || {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# student_kit.sh BUILD: makes BUILD/student-kit/ and .tar.gz, which students of the exercise get. The kit has only the
-# files named here: no answers, no fused kernel, no unfused kernel that goes further than the hand-out.
+# student_kit.sh BUILD makes BUILD/student-kit/ and .tar.gz for students of the exercise. The kit has only the files named
+# here. It has no answers, no fused kernels, and no unfused kernels that are better than the functions handed out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit"
 tar -cf - "${files[@]}" | tar -xf - -C "$kit"
 cp src/exercise/kit.mk "$kit/Makefile"
-# A link to a file that the kit lacks becomes plain text, also if it runs over the end of a line.
+# Links to files that the kit lacks become plain text, even links that continue on the next line.
 while read -r page; do
   { grep -o ']([^)#]*' "$page" || true; } | sed 's/^](//' | sort -u | while read -r target; do
     if [[ -z $target || $target = *://* || -e ${page%/*}/$target ]]; then continue; fi
@@ -30,7 +30,7 @@ while read -r page; do
     sed -z -i -E "s|\[([^]]*)\]\(${pattern}(#[^)]*)?\)|\1|g" "$page"
   done
 done < <(find "$kit" -name '*.md')
-# The same files give the same kit, byte for byte.
+# The same files must give the same kit, byte for byte.
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$1" -cf - student-kit |
   gzip -n >"$kit.tar.gz"
 echo "$kit/ and $kit.tar.gz"

@@ -1,19 +1,19 @@
-# Random runs of mlp-train that are interrupted and resumed. This is a scenario of
-# tests/support/scenario.sh, directed by MINUTES and SEED.
+# Interrupts and resumes random runs of mlp-train. This is a scenario of tests/support/scenario.sh.
+# It runs for $MINUTES; $SEED is the seed of the first case.
 #
-# Way a reads plain files and is not disturbed. Way b reads the same rows packed by gzip, with other
-# threads. If the order of rows does not depend on it, way b also has another --resident. At random
-# moments it gets signals, SIGKILL too, and is resumed with other threads. Both ways must give the
-# same saved networks, best networks, logs and predictions. After a signal a run prints one
-# sentence. Only SIGKILL leaves temporary files.
+# Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
+# rows from gzip files, with another number of threads. It has another --resident, too, unless that
+# changes the order of rows. Way b gets signals, even SIGKILL, at random moments, and is resumed with
+# other threads. Both ways must give the same saved networks, best networks, logs and predictions.
+# After a signal a run prints one sentence. Only after SIGKILL may temporary files be left.
 #
-# Case N of seed S is case 0 of seed S + N. The first case that fails ends the scenario. Its folder
-# stays, with the file `commands`, which lists the runs.
+# Each next case has the next seed. The first case that fails ends the scenario. Its folder is kept;
+# the file `commands` in it lists the runs.
 # shellcheck disable=SC2034,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
-MOST_PIXELS=300000 # of a training file
-MOST_STEPS=4000    # of a run
+MOST_PIXELS=300000 # in a training file
+MOST_STEPS=4000    # in a run
 END=60             # seconds that a run may take under a sanitizer on a busy machine
-ANSWER=20          # seconds from a signal to the end; 2 are promised where nothing else runs
+ANSWER=20          # seconds from a signal to the end; mlp-train promises 2 on an idle machine
 
 case_ 'a run that is interrupted and resumed is the run that is not'
 first=${SEED:-$(date +%s)} limit=$(awk "BEGIN { print int(60 * $MINUTES) }")
@@ -23,22 +23,22 @@ mkdir -p "$place"
 cd "$place"
 echo "soak: seed $first, in $place"
 
-# ---- drawing: in this shell, as $(...) would have other random numbers -------------------------
+# ---- random choices; functions set variables, as $(...) would have other random numbers -------
 
 chance() { ((RANDOM % 100 < $1)); }
-# draw NAME LOW HIGH: sets the variable to a size; small ones are as frequent as large ones.
+# draw NAME LOW HIGH sets variable NAME to a random size. Small sizes are as frequent as large ones.
 draw() {
   local most=$3
   while ((most / 2 > $2 && RANDOM % 2)); do most=$((most / 2)); done
   printf -v $1 %d $(($2 + RANDOM % (most - $2 + 1)))
 }
-# pick WORD...: sets $picked.
+# pick WORD... sets $picked to one of the words.
 pick() {
   local at=$((1 + RANDOM % $#))
   picked=${!at}
 }
 maybe() { ! chance "$1" || options+=("${@:2}"); }
-# write_rows COUNT SALT: prints rows whose pixels often tell the label.
+# write_rows COUNT SALT prints rows whose pixels often show the label.
 write_rows() {
   awk -v count="$1" -v state=$((seed * 2 + $2)) -v inputs=$inputs -v classes=$classes 'BEGIN {
     for (row = 0; row < count; row++) {
@@ -56,16 +56,16 @@ launch() {
   echo "mlp-train $*" >>commands
   start "$@"
 }
-# ends_within SECONDS: waits for the run's end. No run leaves a temporary file but one that was killed.
+# ends_within SECONDS waits for the run's end. Only a run that SIGKILL ended may leave temporary files.
 ends_within() {
-  { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash says who was killed
+  { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
-  sed -i '/^mlp-train: note: /d' err # remarks on rows, which predictions put there
+  sed -i '/^mlp-train: note: /d' err # predictions print remarks on rows there
   [ $status != 137 ] || rm -f ./*.tmp.*
   absent ./*.tmp.*
 }
-# True if the last run came to its end. The loss may have diverged, and a run that was interrupted
-# late may have had nothing left to train.
+# settled succeeds if the last run came to its end. The loss may have diverged. A run that was
+# interrupted late may have had nothing left to train.
 settled() {
   if grep -qE ' is already trained for | stopped early: ' err; then status=0 && : >err; fi
   if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
@@ -75,24 +75,24 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT...: true if a signal, some time later, ended the run.
+# interrupted MICROSECONDS ARGUMENT... sends a run a signal within this time. Succeeds if that ended it.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"
   until [ /proc/$pid/exe -ef "$MLP" ] || ! kill -0 $pid 2>/dev/null; do :; done
   sleep $(($1 * (RANDOM % 1000) / 1000))e-6
   echo "  # SIG$picked" >>commands
-  kill -$picked $pid 2>/dev/null || true # it may have ended
+  kill -$picked $pid 2>/dev/null || true # the run may have ended
   ends_within $ANSWER
   ! settled || return 1
   [ $picked != KILL ] || killed=1
-  if [ $picked != KILL ] && [ -s out ]; then # else it had hardly begun
+  if [ $picked != KILL ] && [ -s out ]; then # without output it had hardly begun
     failed $((128 + $(kill -l $picked))) interrupted
   fi
   ((++signals))
 }
-# resumed MICROSECONDS ARGUMENT...: runs way b. It gets up to three signals, each within about the
-# time that way a took.
+# resumed MICROSECONDS ARGUMENT... runs way b. The run gets up to three signals, each within about
+# MICROSECONDS, the time that way a took.
 resumed() {
   local words=("${@:2}")
   for ((times = RANDOM % 4; times > 0; times--)); do
@@ -101,8 +101,8 @@ resumed() {
   done
   whole "${words[@]}"
 }
-# Prints the epochs of a log without times, each as it was logged last. A training loss is a sum of
-# sums, one for each part of the epoch that was trained in one run.
+# epochs LOG prints the last line of each epoch in a log, without times. Training losses are printed
+# with 8 digits, because a resumed epoch adds up the sums of its parts, which rounds differently.
 epochs() {
   grep -E '^[0-9]+,[^,]*,[^,]' $1 | tac | sort -snu -t , -k 1,1 |
     awk -F , -v OFS=, '{ $3 = sprintf("%.8g", $3); $8 = $9 = $14 = ""; print }'
@@ -137,8 +137,8 @@ try_case() {
   maybe 30 --early-stop $((1 + RANDOM % 2))
   pick shift rotate=90,scale elastic shift,rotate,scale=0.3,shear,elastic=6
   [ $square = 0 ] || maybe 50 --augment $picked
-  ((rows < 20 * classes)) || maybe 30 --validation 0.$((1 + RANDOM % 5)) # else no row might be left
-  # Rows that are streamed are shuffled within a staging buffer, after the first epoch.
+  ((rows < 20 * classes)) || maybe 30 --validation 0.$((1 + RANDOM % 5)) # with fewer rows, none might be left to train
+  # After the first epoch, streamed rows are shuffled only within a staging buffer.
   pick yes auto
   if chance 40; then resident=no picked=no; fi
   other=$picked
