@@ -59,7 +59,7 @@ typedef struct {
                                     once */
 } LabProblem;
 
-/* Makes numbers of mean 0 and variance 1, exact to 2^-20; every 61st is 100 times as large. */
+/* Makes multiples of 2^-20 with mean 0 and variance 1; every 61st is 100 times as large. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
 /* A call's first kernel. lab_launch (lab.cuh) records it, unless the launch is a helper's. */

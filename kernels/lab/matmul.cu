@@ -1,7 +1,7 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
-   multiply-add takes three operands. Each rung takes more of them from nearer by. The column shows
-   wavefronts of shared memory (docs/lab/matmul.md). The problem `bf16` has the rungs on tensor
-   cores, in matmul_mma.cu and matmul_hopper.cu. */
+   multiply-add takes three operands. Each rung takes more of them from memory that is nearer: from
+   shared memory, then from registers. The predicted number is wavefronts of shared memory
+   (docs/lab/matmul.md). Rungs for `bf16` use tensor cores (matmul_mma.cu, matmul_hopper.cu). */
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
 
@@ -31,11 +31,12 @@ const char *refuse(int problem, LabSize size) {
   return nullptr;
 }
 
-/* Bounds, in units u = 2^-24 of the sum of |a b|. float32: a sum of K products in any order is off
-   by at most K u (Jeannerod and Rump, 2013). Tensor cores: a step aligns 16 exact products and a
-   sum, and cuts off one bit behind float32's last (Fasi, Higham, Mikaitis and Pranesh, 2021). So K
-   products take at most 2 K + 2 u. A library may flush each number below 2^-126 to zero. */
-/* Computes elements of C as float64 sums. allowed: PER_K K + MORE units of the sum of |a b|. */
+/* Bounds of errors, in units of u = 2^-24 times the sum of |a b|. In float32 a sum of K products
+   has an error of at most K units, in any order (Jeannerod and Rump, 2013). A step of tensor cores
+   aligns 16 exact products and a sum, and truncates one bit after float32's last bit (Fasi, Higham,
+   Mikaitis and Pranesh, 2021). So K products have an error of at most 2 K + 2 units. A library may
+   flush each number below 2^-126 to zero. */
+/* Computes elements of C as float64 sums. The allowed error is PER_K K + MORE units. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
   const int64_t n = r->size.dim[1], depth = r->size.dim[2];
@@ -59,16 +60,17 @@ template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   }
 }
 
-/* Launches KERNEL with a block of THREADS for each tile of BM x BN of C. */
+/* Launches KERNEL with one block of THREADS threads per tile of BM x BN of C. */
 template <void (*KERNEL)(Matrices), int BM, int BN, int THREADS>
 cudaError_t launch_tiles(const LabCall *call) {
   const Matrices p = matrices_of(call);
   return lab_launch(call, KERNEL, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* C = A B. Block: 256 elements. Lane: a row of C. A warp's load of A touches 32 lines of the cache
-   to use 4 bytes of each. ACROSS: neighbouring lanes are neighbours in a row of C. They want the
-   same element of A and 32 neighbours of B, which are four sectors. */
+/* C = A B. Block: 256 elements of C. Thread: one element. If not ACROSS, the lanes of a warp have
+   different rows of C, so a warp's load of A touches 32 cache lines and uses 4 bytes of each. If
+   ACROSS, they are neighbours in a row of C. They need one element of A and 32 neighbours of B,
+   four sectors. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -80,7 +82,8 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
   p.c[(int64_t)i * p.n + j] = sum;
 }
 
-/* Copies x (rows x columns) from (row, column) on, each THREADS-th value; zeros beyond its end. */
+/* Copies a slab of x (rows x columns) from (row, column) on, with zeros beyond x's end. A thread
+   copies every THREADS-th value. */
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
@@ -91,9 +94,10 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
   }
 }
 
-/* C = A B. Block: BM x BN of C, slabs of BK. Thread: TM x TN neighbours of the tile, in registers.
-   With one element, what 32 threads need is fetched once, but each multiply-add takes a word of B.
-   With more, a step in k takes TM + TN words for TM TN multiply-adds: 9 for 8, or 16 for 64. */
+/* C = A B. Block: BM x BN of C, in slabs of BK. Thread: TM x TN neighbours of the tile, in
+   registers. With one element per thread, the block fetches each word once for 32 threads, but each
+   multiply-add loads a word of B. With more elements, a step in k loads TM + TN words for TM TN
+   multiply-adds: 9 for 8, or 16 for 64. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -121,7 +125,8 @@ template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(co
 
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
-/* Loads four neighbours in a line of `columns`, or zeros after its end. QUADS: all four or none. */
+/* Loads four neighbours of a line of `columns` values, with zeros after its end. QUADS is true if
+   always all four or none are in the line. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
@@ -130,10 +135,11 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
   return v;
 }
 
-/* C = A B. Block: 128 x 128 of C, slabs of 8. Thread: 8 x 8 in four 4 x 4, at Place::row() and
-   Place::column() and ROW_GAP and COLUMN_GAP from there. Global memory is read 16 bytes at a time.
-   A is transposed on its way, so that a fragment is two 16-byte loads. The next slab is asked for
-   before the barrier. The next rung has another Place, and `spilled` has more BLOCKS. */
+/* C = A B. Block: 128 x 128 of C, in slabs of 8. Thread: 8 x 8 of C, as four 4 x 4. The first is at
+   Place::row() and Place::column(), the others ROW_GAP rows and COLUMN_GAP columns further on.
+   Global memory is read 16 bytes at a time. A is transposed on the way to shared memory, so that a
+   fragment is two 16-byte loads. Loads of the next slab start before the barrier. The next rung has
+   another Place; the rung `spilled` has more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -163,13 +169,13 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
 
 template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *call) {
   const Matrices p = matrices_of(call);
-  const bool quads = p.k % 4 == 0 && p.n % 4 == 0; /* every row starts on 16 bytes */
+  const bool quads = p.k % 4 == 0 && p.n % 4 == 0; /* every row is aligned to 16 bytes */
   return lab_launch(call,
                     quads ? wide_kernel<Place, true, BLOCKS> : wide_kernel<Place, false, BLOCKS>,
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* 8 x 8 neighbours per thread. Two lanes of a quarter warp meet in a bank when they read B. */
+/* A thread has 8 x 8 neighbours. When a quarter warp reads B, two lanes conflict in each bank. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -180,10 +186,9 @@ struct Neighbours {
   }
 };
 
-/* Change: a thread's 8 columns (and rows) are twice four, with a gap. No two lanes of a quarter
-   meet in a bank. A warp's 32 fragments form 64 x 32 of C: it reads 96 different words per step,
-   not 144. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows. Every load is down to 2
-   wavefronts. */
+/* A thread's 8 columns (and rows) are two groups of four, with a gap. No lanes of a quarter warp
+   conflict in a bank. A warp has 64 x 32 of C: it reads 96 different words per step, not 144. Lanes
+   n and n ^ 1 share columns, n and n ^ 2 share rows. Every load takes only 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {
@@ -200,15 +205,15 @@ struct Warps {
 
 namespace pipelined {
 
-/* Other sizes that can be tuned. A lane has TM x TN of C in quads, LANES_DOWN and LANES_ACROSS
-   quads apart. Shared memory holds STAGES slabs at once. A multiprocessor holds BLOCKS blocks. One
-   block multiplies while the other waits or writes. docs/lab/matmul.md has the times of other
-   sizes. */
+/* The other tunable sizes. A lane has TM x TN of C in quads, which are LANES_DOWN quads apart down
+   and LANES_ACROSS quads apart across. Shared memory holds STAGES slabs. A multiprocessor holds
+   BLOCKS blocks: one block multiplies while the other waits or writes. docs/lab/matmul.md has other
+   sizes' times. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
-constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* the tile of a warp */
+constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* a warp's tile */
 constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
-/* A slab of A is transposed on its way in. OCTET neighbours of four rows go to 32 banks. */
+/* A slab of A is transposed on the way in: OCTET neighbours of each of four rows go to 32 banks. */
 constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
 constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
 static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps");
@@ -216,15 +221,15 @@ static_assert(BM % ROWS_AT_ONCE == 0 && BK % OCTET == 0 && BK * BN % (4 * THREAD
               "each thread copies as much");
 static_assert(STAGES >= 2 && BK % 2 == 0, "two fragments in turns");
 
-/* The slabs that a block copies, as a thread sees them. WHOLE: all end within the matrices. */
+/* A thread's part of copying slabs. WHOLE is true if all slabs are within the matrices. */
 template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int PER_LINE = BN / WIDTH; /* copies per line of B's slab */
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;
   const Matrices &p;
   const Corner corner;
-  const int eighth, row;                /* this thread's first copy of A's slab */
-  const float *slab_a, *slab_b;         /* the next slabs, which all threads share */
-  uint32_t from_a[ROWS], from_b[LINES]; /* what this thread copies of them, always the same */
+  const int eighth, row;                /* the place of this thread's first copy in A's slab */
+  const float *slab_a, *slab_b;         /* where the next slabs start, for all threads */
+  uint32_t from_a[ROWS], from_b[LINES]; /* this thread's offsets in each slab */
   int k;                                /* where the next slabs start */
 
   static __device__ int line(int i) {
@@ -239,7 +244,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
     unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
     unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Queues the next slabs as a group. Where matrices have ended it queues zeros; they add
+  /* Starts to copy the next slabs, as one group. Beyond the matrices it writes zeros, which add
      nothing. */
   __device__ void next(float *to) {
     unrolled_by (e, BK, OCTET)
@@ -258,14 +263,14 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   }
 };
 
-/* C = A B. Block: a tile BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of that, in
+/* C = A B. Block: a tile of BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of these, in
    registers. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows, so a 16-byte load takes 2
-   wavefronts. A step in k takes 6 such loads, 12 cycles of shared memory, and 128 cycles of one of
-   its four schedulers.
+   wavefronts. For a warp, a step in k takes 6 such loads, which are 12 cycles of shared memory, and
+   128 cycles of one of the four schedulers.
 
-   Copies are asynchronous: they go to the last of STAGES slabs while the block multiplies the
-   first. One barrier per slab is left. Fragments, too, are loaded a step ahead. The registers that
-   are free now hold a tile of 8 x 16. What limits it then is how fast schedulers start
+   Copies are asynchronous: they fill the last of STAGES slabs while the block multiplies the first.
+   Only one barrier per slab remains. Fragments, too, are loaded one step ahead. Copies no longer
+   need registers, so a lane's tile can be 8 x 16. The limit is now how fast schedulers start
    instructions. */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
@@ -293,7 +298,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
-      if (next == 0) { /* all have read this slab's last fragment, and the next slab has arrived */
+      if (next == 0) { /* all threads have read this slab's last fragment; the next slab has
+                          arrived */
         await_groups<STAGES - 2>();
         __syncthreads();
         free_slab = slab;
@@ -311,7 +317,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #endif
 }
 
-/* 16-byte copies of B need rows that start on 16 bytes. Copies of A are of 4 bytes in any case. */
+/* 16-byte copies of B need rows that are aligned to 16 bytes. Copies of A always have 4 bytes. */
 cudaError_t launch(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool whole = p.m % BM == 0 && p.n % BN == 0 && p.k % BK == 0;
@@ -324,7 +330,7 @@ cudaError_t launch(const LabCall *call) {
 
 } // namespace pipelined
 
-/* cuBLAS is column-major, so it is asked for C' = B' A'. C is float32; A and B are of TYPE. */
+/* cuBLAS is column-major, so it computes C^T = B^T A^T. C is float32; A and B have type TYPE. */
 template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const Matrices p = matrices_of(call);
@@ -335,7 +341,7 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   });
 }
 
-/* Predicted: wavefronts of loads from shared memory, over multiply-adds of a warp. */
+/* Predicted: wavefronts of loads from shared memory per warp-wide multiply-add. */
 const LabRung rungs[] = {
     {"element-down",
      "One thread per element of C, neighbouring threads in a column: each load of A touches 32 "

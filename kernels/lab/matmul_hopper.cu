@@ -1,6 +1,6 @@
 /* The rungs of matmul with Hopper's own instructions (layer/hopper.cuh): the copy engine (TMA),
-   tensor cores that read shared memory (wgmma), warps with different parts, clusters of two blocks.
-   The Makefile compiles this file for sm_90a. Other GPUs refuse the rungs. */
+   tensor cores that read shared memory (wgmma), warp specialisation, clusters of two blocks. The
+   Makefile compiles this file for sm_90a. On other GPUs these rungs are refused. */
 #include "lab/matmul_tile.cuh"
 
 #ifdef HAVE_SM_90A
@@ -13,11 +13,11 @@ namespace {
 
 constexpr int PATCH = 64; /* a patch's side along m or n, and its side along k */
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
-constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B (k, n): a row of a patch is one k */
+constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B is (k, n): a row of a patch is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int ALIGNMENT = 1024;                        /* alignment of patches in shared memory */
 
-/* The tuned sizes: a tile of 128 x 256 of C per block, and SUMS of them per thread. */
+/* The tuned sizes: a block computes a tile of 128 x 256 of C, a thread SUMS elements of it. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
 constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256: barriers */
@@ -29,7 +29,7 @@ struct Job {
   CUtensorMap a, b;
   float *c;
   int m, n, k;
-  int down, across; /* specialised: how many units C has in each direction */
+  int down, across; /* how many units C has in each direction; a unit is a cluster's tiles */
 };
 
 __device__ unsigned char *aligned_shared() {
@@ -37,20 +37,20 @@ __device__ unsigned char *aligned_shared() {
   return shared + (ALIGNMENT - shared_address(shared) % ALIGNMENT) % ALIGNMENT;
 }
 
-/* Keeps every use of the sums behind the wait for them. */
+/* Waits for the sums, and keeps the compiler from using them earlier. */
 __device__ void finish_multiplying(float (&sum)[SUMS]) {
   wait_for_groups<0>();
   unrolled (i, SUMS) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
-/* Writes the sums of a warpgroup: 64 rows from `row` on, all of the tile's columns. Neighbouring
-   lanes exchange pairs, so that each stores four columns at once. */
+/* Writes a warpgroup's sums: 64 rows from `row` on, all columns of the tile. Neighbouring lanes
+   exchange pairs of sums, so that each lane stores four columns at once. */
 __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
   unrolled (r, 2)
     unrolled_by (j, SUMS / 4, 2) {
       const float *first = &sum[4 * j + 2 * r],
-                  *second = first + 4; /* pairs of both groups of eight */
+                  *second = first + 4; /* pairs from two groups of eight columns */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
       store_word<4>(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4,
@@ -60,8 +60,9 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
     }
 }
 
-/* One slab of 64 k: 64 rows of A by 256 columns of B. Tensor cores read 64 x 16 of A and 16 x 256
-   of B from the patches: 80 wavefronts for 8192 multiply-adds of a warp. */
+/* Multiplies one slab of 64 k: 64 rows of A by 256 columns of B. For each 16 k, tensor cores read
+   64 x 16 of A and 16 x 256 of B from shared memory: 80 wavefronts for 8192 warp-wide
+   multiply-adds. */
 template <class Ring>
 __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
@@ -74,7 +75,7 @@ __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int g
   close_group();
 }
 
-/* The ring. A block works on a sequence of slabs; slab `position` is in stage position % STAGES. */
+/* The ring of stages. A block works on a sequence of slabs; slab p is in stage p % STAGES. */
 template <int BLOCKS> struct Ring {
   unsigned char a[STAGES][A_PATCHES][SQUARE_BYTES], b[STAGES][B_PATCHES][SQUARE_BYTES];
   uint64_t filled[STAGES], free[STAGES];
@@ -86,7 +87,7 @@ template <int BLOCKS> struct Ring {
     }
     barriers_are_ready();
   }
-  /* Called by one lane of each warp that has read the slab. */
+  /* Tells the producers that this warp has read slab `position`. Only lane 0 does it. */
   __device__ void release(unsigned position) {
     uint64_t *barrier = &free[position % STAGES];
     if (threadIdx.x % 32 != 0) return;
@@ -103,7 +104,7 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* Units are numbered in bands of 8 rows, so that units that run together form a square. */
+/* Units are numbered in bands of 8 rows of units, so that units that run together form a square. */
 constexpr int BAND = 8;
 
 template <int BLOCKS> struct Block {
@@ -123,7 +124,7 @@ template <int BLOCKS> struct Block {
     }
   }
 
-  /* The producer is one thread. It copies ahead while stages are free, across the ends of tiles. */
+  /* The producer, one thread, copies ahead as long as a stage is free, even into the next tile. */
   __device__ void produce() const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -144,8 +145,8 @@ template <int BLOCKS> struct Block {
     });
   }
 
-  /* Computes the sums of a tile, whose slabs start at `position`. It releases each slab after the
-     next one has started. */
+  /* Computes the sums of a tile, whose slabs start at `position`. A slab is released after the next
+     slab's multiplication has started. */
   __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
@@ -160,7 +161,7 @@ template <int BLOCKS> struct Block {
     ring.release(position - 1);
   }
 
-  /* A consumer multiplies its 64 rows of every tile of this block. */
+  /* A consumer computes its 64 rows of every tile of this block. */
   __device__ void consume(int group) const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -172,17 +173,18 @@ template <int BLOCKS> struct Block {
   }
 };
 
-/* C = A B, persistent: one block per multiprocessor, tile of 128 x 256 after tile. Specialised
-   (BLOCKS is 1): one thread copies. Two warpgroups multiply and store, and take over the producer's
-   registers. One mbarrier says that a slab is there, another that it may be overwritten. Clusters
-   (BLOCKS is 2): blocks with the same columns copy half of B each, to both. */
+/* C = A B. The kernel is persistent: one block per multiprocessor computes one tile of 128 x 256
+   after the other. In the rung `specialised` (BLOCKS is 1) one thread copies. Two warpgroups
+   multiply and store, and take over the producer's registers. Per stage, one mbarrier says that a
+   slab has arrived, another that it may be overwritten. In the rung `clusters` (BLOCKS is 2) two
+   blocks with the same columns each copy half of B, to both. */
 template <int BLOCKS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
   Ring<BLOCKS> &ring = *reinterpret_cast<Ring<BLOCKS> *>(aligned_shared());
   const Block<BLOCKS> block = {p, ring};
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* equal in a whole warp */
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* one value per warp */
   if (threadIdx.x == 0) {
     ring.init();
     prefetch_map(&p.a);
@@ -200,7 +202,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   } else {
     take_registers<232>();
     block.consume(group - 1);
-    if (BLOCKS == 2) cluster.sync(); /* the other block may still read here, or arrive */
+    if (BLOCKS == 2) cluster.sync(); /* the other block may still arrive at barriers here */
   }
 }
 

@@ -1,17 +1,17 @@
 /* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
-/* A block of 8 warps computes 128 x 128 of C. A warp has 64 x 32 of that: 4 x 4 tiles of 16 x 8. */
+/* A block of 8 warps computes 128 x 128 of C. A warp computes 64 x 32: 4 x 4 tiles of 16 x 8. */
 struct WarpTile {
   static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
   float sum[WM / 16][WN / 8][4];
 
-  static __device__ Corner corner() { /* corner of the warp's part */
+  static __device__ Corner corner() { /* corner of the warp's part in the block's tile */
     const int warp = threadIdx.x / 32;
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B of 16 k. a(row, k) and b(k, column) return where 8 neighbours lie in the slabs. */
+  /* sum += A B over 16 k. a(row, k) and b(k, column) return where 8 neighbours are in the slabs. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
@@ -38,15 +38,15 @@ struct WarpTile {
 
 namespace {
 
-/* Rows are 16 bytes longer, so that the eight that ldmatrix reads at once start in different
+/* Rows have 16 unused bytes, so that the eight rows that ldmatrix reads start in different
    banks. */
 constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
 struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies 8 neighbours, 16 bytes, of each slab, and does so COPIES times. Numbers beyond
-   the end of a matrix become zeros. */
+/* A thread copies 8 neighbours (16 bytes) of each slab, COPIES times. Beyond a matrix it writes
+   0. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
@@ -75,9 +75,10 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }
 
-/* C = A B. Block: 128 x 128 of C, slabs of 32. Warp: 64 x 32. One mma.sync does 64 multiply-adds
-   for each lane, on what ldmatrix hands out to a warp: 24 wavefronts for 1024 multiply-adds.
-   cp.async brings slabs into a ring of four: three are on their way while one is multiplied. */
+/* C = A B. Block: 128 x 128 of C, in slabs of 32 k. Warp: 64 x 32. One mma.sync does 64
+   multiply-adds per lane. ldmatrix loads its operands: 24 wavefronts for 1024 warp-wide
+   multiply-adds. cp.async copies slabs into a ring of four: three are in flight while one is
+   multiplied. */
 constexpr int STAGES = 4;
 
 __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 #pragma unroll 1
   for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
     await_groups<STAGES - 2>(); /* this thread's part of slab s has arrived */
-    __syncthreads(); /* all threads' parts have arrived, and all have read the previous slab */
+    __syncthreads(); /* so have all other parts, and all threads have read the previous slab */
     copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
     multiply_slab(tile, stage[s]);
   }

@@ -8,13 +8,14 @@
 
 /* In is float or __nv_bfloat16. */
 template <class In> struct MatricesOf {
-  const In *a, *b; /* each has fewer than 2^32 elements */
+  const In *a, *b; /* each matrix has fewer than 2^32 elements */
   float *c;
-  int m, n, k; /* up to 2^30, so that a tile that hangs over still has int indices */
+  int m, n, k; /* up to 2^30, so indices fit an int even in a tile that ends beyond C */
 };
 
 using Matrices = MatricesOf<float>;
-using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows start on 16 bytes: k and n divide by 8 */
+using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows are aligned to 16 bytes: k and n are
+                                                   multiples of 8 */
 
 template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
   const LabSize &size = call->size;
@@ -22,10 +23,10 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C. So blocks that run together find most in the L2 cache. */
+/* Tiles are numbered along the rows of C. So blocks that run together share L2 lines. */
 using Corner = LabCorner<int>;
 
-/* Loads COUNT floats, a multiple of 4, from shared memory: quads that are `gap` floats apart. */
+/* Loads COUNT floats from shared memory, in quads that are `gap` floats apart. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
   unrolled_by (q, COUNT, 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
@@ -33,9 +34,10 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
   }
 }
 
-/* acc (TM, TN) += a (TM) b (TN). The register file has two banks, of even and odd numbers (Huerta
-   et al., Analyzing Modern NVIDIA GPU Cores, 2025). Rows go down in one column and up in the next,
-   even rows apart from odd rows. Of the orders tried it has the fewest conflicts in SASS. */
+/* acc (TM, TN) += a (TM) b (TN). The register file has two banks: even and odd register numbers
+   (Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). The loop goes down one column and up
+   the next, in each column even rows apart from odd rows. Of the orders tried, this order has the
+   fewest bank conflicts in SASS. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -60,21 +62,21 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes WIDTH neighbours of C (m, n), and skips neighbours beyond its last column. The first
-   column is a multiple of WIDTH. */
+/* Writes WIDTH neighbours of C (m, n) from `column` on, a multiple of WIDTH. Skips those beyond
+   n. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;
   float *to = c + (int64_t)row * n + column;
-  if (n % WIDTH == 0) /* all exist, and the first is on a word's boundary */
+  if (n % WIDTH == 0) /* all neighbours exist and form an aligned word */
     *reinterpret_cast<LabWord<WIDTH> *>(to) = v;
   else
     unrolled (i, WIDTH)
       if (column + i < n) to[i] = v.value[i];
 }
 
-/* Copies WIDTH floats (1 or 4) from global to shared memory, without using registers. Out of bounds
-   it writes zeros and reads nothing. */
+/* Copies WIDTH floats (1 or 4) from global to shared memory, not through registers. If not
+   `in_bounds`, it writes zeros and reads nothing. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
@@ -83,9 +85,9 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
     copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
 
-/* The rungs on tensor cores: of any GPU since Ampere (matmul_mma.cu), of compute capability 9.0
-   (matmul_hopper.cu). matmul_hopper_refuses() returns why a GPU cannot run the latter, or NULL.
-   BLOCKS: of a cluster. */
+/* The rungs on tensor cores. launch_matmul_stages (matmul_mma.cu) runs on any GPU since Ampere,
+   launch_matmul_hopper (matmul_hopper.cu) on compute capability 9.0, in clusters of BLOCKS blocks.
+   matmul_hopper_refuses() returns why a GPU cannot run the second, or NULL. */
 cudaError_t launch_matmul_stages(const LabCall *call);
 template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call);
 const char *matmul_hopper_refuses(const LabCall *call);

@@ -1,7 +1,7 @@
-/* Pairwise: squared Euclidean distances of n vectors of d floats, each pair i < j once, in the
-   order of PyTorch's pdist: the upper triangle row by row. An element of a pair gives (a[k] -
-   b[k])^2, three operations in two instructions: at best 75% of the FMA ceiling. The product of the
-   last rung takes one instruction: 150%. The column counts loads per term. */
+/* Pairwise: squared Euclidean distances of n vectors of d floats. Each pair i < j counts once, in
+   the order of PyTorch's pdist: the upper triangle row by row. Each term (a[k] - b[k])^2 is three
+   operations in two instructions, so at best 75% of the FMA ceiling. The last rung's product takes
+   one instruction per term: at best 150%. The predicted number is loads per term. */
 #include <cuda_pipeline.h>
 
 #include <cmath>
@@ -11,29 +11,29 @@
 namespace {
 
 constexpr int BLOCK = 256;       /* threads of a block, in all kernels */
-constexpr double UNIT = 0x1p-24; /* half the distance of neighbouring float32 at 1 */
+constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
 
-/* The pair index is proved for these; beyond them an error of d roundings would not be small. */
+/* The most vectors and elements. Up to here the pair index is right and errors are small. */
 constexpr int64_t MOST = 65536;
 
 __host__ __device__ int64_t pairs_of(int64_t n) {
   return n * (n - 1) / 2;
 }
 
-/* Pair (i, j) of n vectors lies at row_start(i, n) + j. */
+/* The distance of pair (i, j) of n vectors is output row_start(i, n) + j. */
 __host__ __device__ int64_t row_start(int64_t i, int64_t n) {
   return i * (2 * n - i - 1) / 2 - i - 1;
 }
 
 /* ---- reference ----------------------------------------------------------------------------------
 
-   Rounding, to first order in u = 2^-24: the difference has an error of u and its square has 2 u.
-   The sum of d positive terms rounds each term at most d times. Together this is (d + 2) u of the
-   result; exactly, it is gamma(d + 2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma 3.1). It
-   holds in any order. There is no cancellation; equal vectors are 0 apart. */
+   Relative errors, to first order in u = 2^-24: the difference has an error of u; squaring doubles
+   it. The sum of d positive terms rounds each term at most d times. Together this is (d + 2) u of
+   the result. The exact bound is gamma(d + 2) with gamma(m) = m u / (1 - m u) (Higham 2002, lemma
+   3.1). It holds for sums in any order. Nothing cancels; equal vectors have distance 0. */
 
-/* sums[pair - first] = the sum of term(a[k], b[k]) over the elements, for each pair of a range.
-   allowed = gamma(d + 2) of the sums. */
+/* Sets sums[i] to the sum of term(a[k], b[k]) over k, for pair i of a range, and the allowed error
+   to gamma(d + 2) times this sum. */
 template <class Term> void sum_pairs(const LabRange *r, double *sums, Term term) {
   const int64_t n = r->size.dim[0], d = r->size.dim[1];
   const float *x = (const float *)r->h_in[0];
@@ -53,8 +53,8 @@ void reference(const LabRange *r) {
   sum_pairs(r, r->expected, [](double a, double b) { return (a - b) * (a - b); });
 }
 
-/* |a|^2 + |b|^2 - 2 a.b is off by gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2. For near
-   vectors far from the origin, that is far more than the distance itself. */
+/* The error of |a|^2 + |b|^2 - 2 a.b is at most gamma(d + 2) times the sum of (|a[k]| + |b[k]|)^2.
+   For near vectors far from the origin, this is far more than the distance. */
 void allowed_product(const LabRange *r) {
   sum_pairs(r, r->allowed, [](double a, double b) {
     const double both = fabs(a) + fabs(b);
@@ -62,7 +62,7 @@ void allowed_product(const LabRange *r) {
   });
 }
 
-/* If there are three vectors or more, the last equals the first, at distance 0. */
+/* Makes random vectors. If there are three or more, the last equals the first: distance 0. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   const int64_t n = size.dim[0], d = size.dim[1];
   float *x = (float *)h_values;
@@ -72,10 +72,10 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- the triangle's index ----------------------------------------------------------------------
 
-   Which pair is number k? Rows are counted from the end: row r has r + 1 pairs, and r (r + 1) / 2
-   pairs behind it. With `left` pairs behind ours, sqrt(2 left) lies from r to below r + 2, about
-   half a row away from both ends (r = 0 is exact). While r is below 2^22, float32 cannot leave that
-   range: its integer part is r or r + 1. One comparison in integers decides. */
+   Which pair is number k? Count rows from the end: row r has r + 1 pairs, and r (r + 1) / 2 pairs
+   come after it. If `left` pairs come after ours, sqrt(2 left) is at least r and below r + 2, and
+   about half a row away from both ends (r = 0 is exact). So while r is below 2^22, rounding cannot
+   leave this range: the integer part in float32 is r or r + 1. One integer comparison decides. */
 
 struct Pair {
   int i, j;
@@ -89,9 +89,9 @@ __host__ __device__ Pair pair_of(int64_t k, int n) {
 }
 
 /* ---- 1. one thread per pair ---------------------------------------------------------------------
-   Grid: all pairs, BLOCK per block. Lane: one pair, mostly with its neighbour's i and the next j.
-   It takes two 4-byte loads per term. a[k] is the same for the warp. b[k] lies d floats from the
-   neighbour's, so a request touches 32 sectors and uses 4 bytes of each. */
+   Grid: one thread per pair, BLOCK per block. Neighbouring lanes mostly have the same i and
+   neighbouring j. A term takes two 4-byte loads. a[k] is the same for the warp. The lanes' b[k] are
+   d floats apart, so a request touches 32 sectors and uses 4 bytes of each. */
 __global__ void __launch_bounds__(BLOCK)
     thread_a_pair(const float *__restrict__ d_x, float *__restrict__ d_out, int n, int d) {
   const int64_t k = lab_thread(BLOCK);
@@ -112,17 +112,17 @@ cudaError_t launch_pairs(const LabCall *call) {
 }
 
 /* ---- what the tiled rungs share -----------------------------------------------------------------
-   Block: TILE x TILE pairs. Warp: 32 x 64 of them. Thread: 8 x 8, with sums in registers. For each
-   k four 16-byte loads bring what 64 terms need. Vectors are permuted: within each 32, position 4 q
-   + e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid out in twos,
-   because half a warp is served at once where neighbours share addresses. */
+   Block: TILE x TILE pairs. Warp: 32 x 64 pairs. Thread: 8 x 8 pairs, with sums in registers. For
+   each k four 16-byte loads fetch the operands of 64 terms. Vectors are permuted: of each 32,
+   position 4 q + e holds vector q + 8 e, so that eight threads store a whole sector. Lanes are laid
+   out in pairs that share addresses, because shared memory then serves half a warp at once. */
 constexpr int TILE = 128, SIDE = 8;
 
 __host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
 }
 
-/* Has the positions of a thread's first quads. The second ones are 16 rows and 32 columns on. */
+/* The positions of a thread's first quads. The second quads are 16 rows, 32 columns on. */
 using Owner = Corner;
 
 __device__ Owner owner() {
@@ -131,7 +131,7 @@ __device__ Owner owner() {
   return {warp / 2 * 32 + 4 * down, warp % 2 * 64 + 4 * across};
 }
 
-/* The two ways to compute a distance: what a term adds, and what is made of the sum. */
+/* The two ways to compute a distance. add() adds a term, finish() makes the sum a distance. */
 struct Differences {
   static constexpr bool NORMS = false;
   static __device__ float add(float sum, float a, float b) {
@@ -155,7 +155,7 @@ struct Products {
   }
 };
 
-/* Adds the terms of one k. a and b are the k-th elements of the tile's rows and columns. */
+/* Adds the terms of one k. a and b have element k of all vectors of the tile's rows and columns. */
 template <class Way>
 __device__ void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float *b, Owner mine) {
   float row[SIDE], column[SIDE];
@@ -165,7 +165,7 @@ __device__ void add_terms(float (&sum)[SIDE][SIDE], const float *a, const float 
     unrolled (c, SIDE) sum[r][c] = Way::add(sum[r][c], row[r], column[c]);
 }
 
-/* Streaming stores: values that are never read again must not push the vectors out of the cache. */
+/* Stores distances by streaming stores, because they must not push vectors out of the cache. */
 template <class Way>
 __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms, float *d_out,
                            int n, Pair tile, Owner mine) {
@@ -181,23 +181,24 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
 
 /* ---- 2. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
-   slabs. Then 16-byte asynchronous copies bring slabs to two buffers in turn, with one barrier
-   each. A slab has COPIED elements, since 300 = 25 x 12. Of the last slab only those that exist are
+   slabs. Then 16-byte asynchronous copies fill two buffers alternately with slabs; each slab takes
+   one barrier. A slab has COPIED elements k, because 300 = 25 x 12. The last slab's padding is not
    used. */
 constexpr int COPIED = 12, UNROLLED = 4;
-constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* QUADS per line, LINES at a time */
+constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* a line has QUADS quads; LINES lines
+                                                              are copied at a time */
 static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
-  int64_t pitch, depth; /* vectors and elements, both padded */
+  int64_t pitch, depth; /* numbers of vectors and of elements, padded */
 };
 
 Transposed transposed(LabSize size) {
   return {round_up(size.dim[0], TILE), round_up(size.dim[1], COPIED)};
 }
 
-/* Makes d_t (depth, pitch). Block: 32 vectors x 32 elements through shared memory. Warp: one line
-   of 32, which it reads along the elements and writes along the vectors. */
+/* Writes d_t (depth, pitch), the vectors transposed. Block: 32 vectors x 32 elements, through
+   shared memory. A warp reads lines of 32 elements and writes lines of 32 vectors. */
 __global__ void __launch_bounds__(BLOCK)
     transpose(const float *__restrict__ d_x, float *__restrict__ d_t, int n, int d, int pitch,
               int depth) {
@@ -215,8 +216,8 @@ __global__ void __launch_bounds__(BLOCK)
 
 using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
 
-/* Block: one tile of the triangle of tiles, which includes the diagonal. The index of tile (i, j),
-   i <= j, is that of pair (i, j + 1) among tiles + 1 vectors. */
+/* Computes the distances. Block: one tile of the upper triangle of tiles, with the diagonal. Tile
+   (i, j), i <= j, has the index of pair (i, j + 1) of tiles + 1 vectors. */
 template <class Way>
 __global__ void __launch_bounds__(BLOCK, 2)
     asynchronous_tiles(const float *__restrict__ d_t, const float *__restrict__ d_norms,
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(BLOCK, 2)
   fetch(0);
   for (int k0 = 0, buffer = 0; k0 < d; k0 += COPIED, buffer ^= 1) {
     __pipeline_wait_prior(0);
-    __syncthreads(); /* this slab has arrived for all threads, and all have read the previous one */
+    __syncthreads(); /* this slab has arrived for all threads; all have read the previous slab */
     if (k0 + COPIED < d) fetch(buffer ^ 1);
     const int depth = min(COPIED, d - k0);
 #pragma unroll 1
@@ -252,8 +253,8 @@ __global__ void __launch_bounds__(BLOCK, 2)
 
 /* ---- 3. norms and a product ---------------------------------------------------------------------
    |a - b|^2 = |a|^2 + |b|^2 - 2 a.b takes one instruction per term instead of two. The rest is as
-   in the rung before. allowed_product says what it costs. Norms: a warp per vector, 32 lanes along
-   it. */
+   in the previous rung. The price is a larger error (allowed_product). This kernel computes the
+   norms, with one warp per vector. */
 __global__ void __launch_bounds__(BLOCK)
     norms(const float *__restrict__ d_x, float *__restrict__ d_norms, int n, int d) {
   const int i = blockIdx.x * (BLOCK / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -267,7 +268,7 @@ __global__ void __launch_bounds__(BLOCK)
   if (lane == 0) d_norms[i] = sum;
 }
 
-/* d_work of rungs 2 and 3: the transposed vectors, then their norms if Way has them. */
+/* Returns the bytes of d_work in rungs 2 and 3: transposed vectors, then norms if Way has them. */
 template <class Way> size_t asynchronous_bytes(const LabCall *call) {
   const Transposed t = transposed(call->size);
   return sizeof(float) * (t.pitch * t.depth + (Way::NORMS ? call->size.dim[0] : 0));
@@ -296,18 +297,18 @@ const char *refuse(int, LabSize size) {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* Three operations for each term. */
+     /* Each term is three operations. */
      [](LabSize size) { return 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1]; },
      reference, fill}};
 
-/* Predicted of the tiled rungs: four loads of a thread for 64 terms, without copies of slabs. */
+/* Predicted for tiled rungs: a thread's four loads for 64 terms, without copies of slabs. */
 const LabRung rungs[] = {
     {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
      lab_value<2>},
     {"asynchronous",
      "8 x 8 pairs per thread, slabs copied while the last is worked on: little but arithmetic",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
-     .capability = 80, /* below that `product` copies through registers, which is not its lesson */
+     .capability = 80, /* below that it would copy through registers, which is not its lesson */
      .work = asynchronous_bytes<Differences>},
     {"product", "Norms and a product: half the instructions, paid for with cancellation",
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,

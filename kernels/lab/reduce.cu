@@ -1,7 +1,6 @@
-/* The ladder of the sum. The first five rungs follow Mark Harris, "Optimizing parallel reduction
-   in CUDA", 2007. They are one kernel with five ways to add up a block. The kernel runs once per
-   level. The last rung reads everything in one launch. docs/lab/reduce.md explains the column's
-   wavefronts. */
+/* The ladder of the sum. The first five rungs follow Mark Harris, "Optimizing parallel reduction in
+   CUDA", 2007: one kernel with five ways to add up a block's values. It is launched once per level.
+   The last rung needs only one launch. docs/lab/reduce.md explains the predicted wavefronts. */
 #include "lab/lab.cuh"
 
 #include <numeric>
@@ -10,17 +9,18 @@
 
 namespace {
 
-/* d additions of floats one after the other may be wrong by d 2^-24 sum|x|. For 2^28 values that is
-   more than a whole lost warp. So the values below are integers, and every partial sum of them
-   stays below 2^24. Nothing rounds, every order is exact, and any lost or doubled value shows. */
+/* d float additions one after the other may have an error of d 2^-24 sum|x|. For 2^28 values this
+   would hide the loss of a whole warp's values. So the inputs are integers whose partial sums all
+   stay below 2^24. Nothing is rounded, every order is exact, and any lost or doubled value
+   shows. */
 void reference(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
   lab_exactly(range, [=](int64_t) { return all; });
 }
 
-/* Makes integers from 1 to 16 of either sign. A sum of m of them has a standard deviation of 9.7
-   sqrt(m). The first values are huge: their partial sums take up to 2^23 of the 2^24. */
+/* Makes integers from 1 to 16 with random signs. The sum of m such values has a standard deviation
+   of 9.7 sqrt(m). The first values are huge: their partial sums reach 2^23. */
 void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
@@ -30,14 +30,14 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
-   A rung defines what a thread of a block fetches, and how the block adds up. All threads call
-   add_up. v is THREADS values of shared memory, and thread 0 gets the sum. */
+   A rung defines what a thread fetches, and how the block adds up its values. All threads call
+   add_up(). v is room for THREADS values in shared memory. Thread 0 gets the sum. */
 
 constexpr int THREADS = 256; /* threads of a block of the first five rungs */
 
-/* A tree in shared memory, level by level. Add::to is called with 1, 2, 4, ... */
+/* Adds as a tree in shared memory, level by level, by Add::to() with step = 1, 2, 4, ... */
 template <class Add> struct Tree {
-  static constexpr int VALUES = THREADS; /* values of a block */
+  static constexpr int VALUES = THREADS; /* values per block */
   static __device__ float fetch(const float *x, int64_t count) {
     const int64_t i = lab_thread(THREADS);
     return i < count ? x[i] : 0;
@@ -53,28 +53,28 @@ template <class Add> struct Tree {
   }
 };
 
-/* Rung 1. Thread t of every 2, 4, 8, ... adds its right-hand neighbour 1, 2, 4, ... away. The
+/* Rung 1. Every 2nd, 4th, 8th, ... thread adds the value 1, 2, 4, ... places to its right. The
    threads that work are spread over all warps. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
   }
-  /* Each step reads twice and writes once: in 8 warps up to step 16, then in 4, 2, 1. */
+  /* Each step is two reads and a write, by 8 warps up to step 16, then by 4, 2 and 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
 };
 
 /* Rung 2. The first threads do the same additions, so whole warps work or rest. But neighbouring
-   lanes reach words that are 2, 4, 8, ... apart, and these are words of one bank. */
+   lanes use words that are 2, 4, 8, ... apart, so several lanes use the same bank. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;
     if (at < THREADS) v[at] += v[at + step];
   }
-  /* Conflicts of a warp are 2-way, then 4-way, 8-way three times, 4-way, 2-way, none. */
+  /* A warp's conflicts are 2-way, then 4-way, three times 8-way, 4-way, 2-way, none. */
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 3. Thread t adds the value half the block away, then a quarter: fewer wavefronts. */
+/* Rung 3. Thread t adds the value half a block away, then a quarter: fewer wavefronts. */
 struct Sequential : Tree<Sequential> {
   static __device__ void to(float *v, int t, int step) {
     const int half = THREADS / 2 / step;
@@ -83,7 +83,7 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. Every thread adds two values in registers: half the blocks, twice the bytes in flight. */
+/* Rung 4. Every thread first adds two values itself: half the blocks, twice the bytes in flight. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   static __device__ float fetch(const float *x, int64_t count) {
@@ -92,7 +92,8 @@ struct AddOnLoad : Sequential {
   }
 };
 
-/* Rung 5. Shared memory only carries one value per warp, and one of eight barriers is left. */
+/* Rung 5. Shuffles add up a warp. Shared memory has a value per warp. Of eight barriers one is
+   left. */
 struct WarpShuffle : AddOnLoad {
   static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -105,7 +106,7 @@ struct WarpShuffle : AddOnLoad {
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
 };
 
-/* One level: the sum of each Rung::VALUES neighbours. Grid: one block for each sum. */
+/* Computes one level: the sum of each Rung::VALUES neighbours. Grid: one block per sum. */
 template <class Rung>
 __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, int64_t count) {
   __shared__ float v[THREADS];
@@ -113,7 +114,8 @@ __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, i
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* d_work holds two levels, which are written in turn. The first level is the largest. */
+/* Returns the bytes of d_work. It holds two levels, written alternately. The first is the
+   largest. */
 template <class Rung> size_t work_of_levels(const LabCall *call) {
   const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
@@ -133,7 +135,7 @@ template <class Rung> cudaError_t launch_levels(const LabCall *call) {
   return cudaSuccess;
 }
 
-/* Wavefronts for 32 values, summed over all blocks of all levels. */
+/* Returns the wavefronts of all blocks of all levels, per 32 values of the input. */
 template <class Rung> double wavefronts_of_levels(const LabCall *call) {
   double blocks = 0.0;
   int64_t count = call->size.dim[0];
@@ -146,21 +148,21 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads have 64 bytes each in flight: 128 KB, several times latency times bandwidth. */
+/* 2048 threads with 64 bytes each have 128 KB in flight, several times latency times bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* How many blocks have written their sum. A launch leaves 0 behind. Two must not run at once. */
+/* How many blocks have written their sum. It is 0 between launches. Launches must not overlap. */
 __device__ unsigned blocks_done;
 
 __device__ float sum_of(LabWord<4> quad) {
   return (quad.value[0] + quad.value[1]) + (quad.value[2] + quad.value[3]);
 }
 
-/* Rung 6. Grid: as many blocks as can run at once. Block: every (grid)th tile. Thread: LOADS quads
-   of a tile, all in flight; the first threads of the grid take the rest. The last block adds up the
-   blocks' sums in a fixed order: the result is the same every time. Reads 4 bytes per value,
-   once. */
+/* Rung 6 sums everything in one launch. Grid: as many blocks as can run at once. Block: every
+   gridDim.x-th tile. Thread: LOADS quads of a tile, all in flight; the first threads of the grid
+   add the values after the last tile. The block that ends last adds up the blocks' sums in a fixed
+   order, so the result never changes. Reads 4 bytes per value, once. */
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const float *x, float *d_sums, float *d_out, int64_t count) {
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   __shared__ bool is_last;
   const int64_t quads = count / 4, tiles = quads / TILE;
   float sum = 0;
-#pragma unroll 1 /* the loads of one tile are unrolled already */
+#pragma unroll 1 /* the loads of a tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t mine = tile * TILE + threadIdx.x;
     LabWord<4> quad[LOADS];
@@ -184,7 +186,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   sum = WarpShuffle::add_up(sum, v);
   if (threadIdx.x == 0) {
     d_sums[blockIdx.x] = sum;
-    __threadfence(); /* a block that sees the count must also see the sum */
+    __threadfence(); /* a block that sees the new count must also see this sum */
     is_last = atomicInc(&blocks_done, gridDim.x - 1) == gridDim.x - 1; /* wraps to 0 */
     __threadfence();
   }
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 
 unsigned one_pass_blocks(const LabCall *call) {
   const int resident = lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
-  return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* half of a value is none */
+  return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* at least one block */
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {

@@ -1,5 +1,6 @@
 /* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), where m is the row's largest
-   value. A row with only -INFINITY has no softmax. Online softmax: Milakov and Gimelshein 2018. */
+   value. A row of only -INFINITY has no softmax. The last rung is online softmax (Milakov and
+   Gimelshein 2018). */
 #include "lab/lab.cuh"
 
 #include <float.h>
@@ -7,16 +8,16 @@
 
 namespace {
 
-constexpr int MAX_WIDTH = 32768; /* 1024 threads hold 32 values each */
-constexpr int THREADS = 256;     /* threads of a row's block, unless the width decides */
+constexpr int MAX_WIDTH = 32768; /* 1024 threads with 32 values each */
+constexpr int THREADS = 256;     /* threads of a row's block, where the width does not decide */
 
 constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
 
-/* Bounds the error of p = exp(d) / sum, where d = z - m <= 0, in units of p UNIT. Rounding d gives
-   |d| <= -ln p. The numerator gives 14: two exponentials of 2 ulp and four products or quotients.
-   Each term of the sum gives 17, and its own |d|, at most ln width. Each addition gives one, as
-   many as lie on the longest way through the sum: width / PER_ROW threads, or the 33 that a thread
-   holds, then ten exchanges. The last term is for results below the smallest normal float. */
+/* Bounds the error of p = exp(d) / sum, where d = z - m <= 0. The unit is p UNIT. Rounding d adds
+   |d| <= -ln p. The numerator adds 14, for two exponentials of 2 ulp and four products or
+   quotients. The terms of the sum add 17, and their own |d|, at most ln width. Each addition on the
+   longest path through the sum adds 1: width / PER_ROW in a thread, or the 33 that a thread holds,
+   then ten exchanges. The last term is for results below the smallest normal float. */
 template <int PER_ROW> void allow(const LabRange *r) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / PER_ROW + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
@@ -41,7 +42,8 @@ void reference(const LabRange *r) {
   allow<THREADS>(r);
 }
 
-/* Three of every eight rows are hard: huge values and ties; all equal; a single finite value. */
+/* Three of every eight rows are hard: one has huge values and ties, one equal values, one a single
+   finite value. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -55,12 +57,13 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* Five exchanges in registers, then a barrier for the warps' results, which each warp combines. */
+/* Combines a value over LANES threads: by five exchanges in registers, then for several warps by
+   shared memory and a barrier. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
     if constexpr (LANES > 32) {
-      __shared__ float part[LANES / 32]; /* one array for each Combine, as above */
+      __shared__ float part[LANES / 32]; /* each Combine has its own array */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
       if (lane == 0) part[warp] = value;
       __syncthreads();
@@ -72,9 +75,8 @@ template <int LANES> struct Shuffle {
 
 constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every SM */
 
-/* Grid: ROWS rows per block: one thread for each, or the whole block for a single row, whose lanes
-   then read neighbours. It asks for the row three times. A block finds it in the first-level cache.
- */
+/* Reads the row three times. A block has ROWS rows: one thread per row, or if ROWS is 1 the whole
+   block, whose lanes then read neighbours and find the row in the first-level cache again. */
 template <int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -97,7 +99,8 @@ template <int ROWS> cudaError_t launch_passes(const LabCall *call) {
                     call->d_in[0], call->d_out, call->size.dim[1], call->size.dim[0]);
 }
 
-/* A row's whole 16-byte words, from value `head` on. Threads below `edges` have what is left. */
+/* Cuts a row: `words` aligned 16-byte words from value `head` on, and `edges` single values.
+   Threads below `edges` have one of these each. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {
@@ -111,16 +114,19 @@ struct Cut {
   }
 };
 
-/* A row's LANES threads hold up to WORDS 16-byte words each. A warp per row needs no barrier. */
+/* A row has LANES threads, each with up to WORDS 16-byte words. One warp per row needs no
+   barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows of a block; 16 such blocks fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Threads wanted on an SM. They set the registers per thread: 64, 48 or 32. */
+  /* Blocks wanted per SM: 1024, 1280 or 2048 threads. This limits a thread to 64, 48 or 32
+     registers. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values: first more words, then lanes. */
+/* Calls launch with the smallest shape that holds `width` values. It tries more words before more
+   lanes. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
   constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
@@ -129,7 +135,7 @@ cudaError_t with_shape(int64_t width, Launch launch) {
   return launch(Shape<LANES, WORDS>());
 }
 
-/* This thread's part of a row. Where there is nothing it has -INFINITY. */
+/* This thread's part of a row. Values that do not exist are -INFINITY. */
 template <class S> struct RowPart {
   LabWord<4> word[S::WORDS];
   float edge;
@@ -160,7 +166,7 @@ template <class S> struct RowPart {
   }
 };
 
-/* Two reductions over the row, one after the other. */
+/* Softmax by two reductions over the row, one after the other. */
 struct Twice {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     float largest = -INFINITY, sum = 0.0f;
@@ -172,7 +178,8 @@ struct Twice {
   }
 };
 
-/* sum: of exp(z - largest). An empty part is (-FLT_MAX, 0): two of them do not make inf - inf. */
+/* A part's largest value and its sum of exp(z - largest). An empty part is (-FLT_MAX, 0), so that
+   merging two empty parts never computes inf - inf. */
 struct Pair {
   float largest, sum;
 };
@@ -182,7 +189,8 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* One reduction. Every thread takes its OWN largest value, and the last factor corrects that. */
+/* Softmax by one reduction. Every thread uses its OWN largest value; the last factor corrects
+   this. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -202,13 +210,14 @@ struct Once {
   }
 };
 
-/* Grid: S::ROWS rows per block, S::LANES threads per row. Reads and writes each value once. */
+/* Computes softmax in registers. Grid: S::ROWS rows per block, S::LANES threads per row. Reads and
+   writes each value once. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOCK, S::BLOCKS))
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  if (row >= rows) return; /* a warp's row needs no barriers; a block's row always exists */
+  if (row >= rows) return; /* safe: a warp's row has no barrier, and a block's row always exists */
   const Cut cut(d_in + row * width, width);
   RowPart<S> values;
   values.load(d_in + row * width, cut, lane);
@@ -224,8 +233,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicted: sectors of 32 bytes asked for, relative to reading and writing each once. Lanes that
-   are a row apart touch up to eight times the sectors. */
+/* Predicted: requested sectors of 32 bytes, relative to reading and writing each sector once. Lanes
+   that are a row apart touch up to eight times as many sectors. */
 double apart_sectors(const LabCall *call) {
   return 2.0 * (double)std::min<int64_t>(call->size.dim[1], 8);
 }
@@ -248,7 +257,7 @@ const LabRung rungs[] = {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* A subtraction, an exponential, two additions or comparisons, a product. */
+     /* Per value: a subtraction, an exponential, two additions or comparisons, a product. */
      lab_each<5>, reference, fill}};
 
 const char *refuse(int, LabSize size) {

@@ -1,6 +1,6 @@
-/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. A copy's speed
-   is the floor. To avoid strides a tile is turned round in shared memory. There, lanes that want
-   different words of one of the 32 banks are served one after the other. */
+/* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. No transpose is
+   faster than a copy. To avoid strided accesses, shared memory transposes a tile. There, lanes that
+   need different words of one of the 32 banks are served one after the other. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -13,10 +13,10 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
-/* Kernels take input, output and the input's shape. They read and write 4 bytes per element. */
+/* A kernel takes input, output and the input's shape. It reads and writes 4 bytes per element. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
-/* A block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
+/* Launches a block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
 template <Kernel KERNEL, int HEIGHT, int WIDTH, int X, int Y = 1>
 cudaError_t launch(const LabCall *call) {
   const int64_t columns = call->size.dim[1];
@@ -25,8 +25,9 @@ cudaError_t launch(const LabCall *call) {
 }
 
 /* ---- 1. one thread per row ----------------------------------------------------------------------
-   Thread: a row of the input. Lanes write neighbours, but read a whole row apart: 32 sectors per
-   load for 4 bytes of each. Small blocks spread the few threads over all multiprocessors. */
+   Thread: a row of the input. Lanes write neighbours, but read a whole row apart: a load touches 32
+   sectors and uses 4 bytes of each. Small blocks spread the few threads over all
+   multiprocessors. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(ROW_BLOCK)
 }
 
 /* ---- 2. one thread per element ------------------------------------------------------------------
-   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads are whole sectors now. But stores go
+   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads now use whole sectors. But stores go
    to 32 places and cost more: they go through the first-level cache with 4 bytes each. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
@@ -52,9 +53,9 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column of
-   the tile as neighbours in a row of the output. Thread: SIDE / DOWN elements, all in flight. Down
-   a column the banks take these turns: <32, 0, 32> 32, <16, 0, 16> 8, <32, 1, 32> 1. But in the
-   last, 1024 threads wait at one barrier; <32, 1, 8> has blocks of 256. */
+   the tile as neighbours of a row of the output. Thread: SIDE / DOWN elements, all in flight. To
+   read a column, the banks take 32 turns in <32, 0, 32>, 8 in <16, 0, 16>, 1 in <32, 1, 32>. But in
+   <32, 1, 32> 1024 threads wait at one barrier; <32, 1, 8> has blocks of 256. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -79,10 +80,10 @@ constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE,
 
 /* ---- 7. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4, which it transposes in its
-   registers. Patches go through shared memory, so that half a warp stores 256 bytes in a row. The
-   tile is swizzled instead of padded: word w of row r lies at w ^ (r / 4 % 16). So eight lanes find
-   their 16 bytes in all 32 banks. If a side does not divide by 4, rows do not start on a word's
-   boundary. Such a shape takes the previous rung. */
+   registers. Patches go through shared memory, so that half a warp stores 256 neighbouring bytes.
+   The tile is swizzled instead of padded: word w of row r is at place w ^ (r / 4 % 16). So the
+   16-byte words of eight lanes are in 32 different banks. If a side is not a multiple of 4, rows
+   are not aligned to words, and the previous rung's kernel runs instead. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
     if (row < rows && column < columns)
       patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
-  const int place = y ^ x; /* place of word y in rows 4 x .. 4 x + 3 */
+  const int place = y ^ x; /* the place of word y in rows 4 x to 4 x + 3 */
   unrolled (k, WORD) {
     const LabWord<4> word = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
                              patch[3].value[k]};
@@ -119,8 +120,8 @@ cudaError_t launch_words(const LabCall *call) {
   return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
 
-/* cuBLAS is column-major, so it sees our input as columns x rows. `in` also stands for its second
-   matrix, which is multiplied by 0. */
+/* cuBLAS is column-major, so it sees our input as columns x rows. Its second matrix is multiplied
+   by 0; `in` serves as a valid pointer. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
@@ -132,8 +133,8 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: how many turns the banks take to read the tile for one request; for words of 16 bytes,
-   for each eight lanes. */
+/* Predicted: how many turns the banks take to read the tile for one request, or with words of 16
+   bytes for each eight lanes. */
 const LabRung rungs[] = {
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
