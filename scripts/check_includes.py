@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_includes.py FLOOR...: prints every #include that breaks a rule of the folders; exit status 1 if one does.
+"""check_includes.py FLOOR... prints every #include that breaks a rule, and exits with 1 if there is one.
 
-A FLOOR is folders of src/ joined by +, the lowest floor first. A file includes only from its own floor or below; the
-mains include from all floors. Of src/, kernels/ includes only base/. Files and folders do not include each other,
-directly or in a longer ring. x.c and x.h count as one file.
+A FLOOR names folders of src/, joined by +; the lowest floor comes first. A file may include only files of its own
+floor or below; the mains may include all. From src/, kernels/ may include only base/. No cycle of includes is allowed,
+neither of files nor of folders. x.c and x.h count as one file.
 """
 import graphlib
 import pathlib

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times training epochs in PyTorch or JAX, as mlp-bench does of mlp-train.
+"""Times training epochs in PyTorch or JAX, as mlp-bench does for mlp-train.
 
-Networks (ReLU, He's uniform start), rows, batches and optimiser (SGD with momentum, mean cross-entropy) are the same. The
-device makes a new permutation of the rows every epoch. The last batch is short if the rows do not divide. Several networks
-at once use JAX's vmap, each network in an order of its own; the time printed is per network. The rows lie on the GPU as
-float32 before the clock starts, and losses are not summed. Times are wall clock, from the drawing of the permutation until
-the GPU has finished.
+Networks (ReLU, He's uniform initial weights), rows, batches, loss (mean cross-entropy) and optimiser (SGD with momentum)
+are the same as in mlp-bench. The device makes a new permutation of the rows every epoch. The last batch is short if the
+rows do not divide evenly. Several networks at once use JAX's vmap; each network has its own order of rows, and the time
+printed is per network. The rows are on the GPU as float32 before the clock starts. Losses are not summed. Times are wall
+clock times from making the permutation until the GPU has finished.
 
 Prints JSON lines with the keys of mlp-bench, but `peer` in place of `fusion`. If a case fails, its line has the reason.
 """
@@ -23,19 +23,19 @@ import time
 INPUTS, CLASSES = 784, 10
 MOMENTUM = 0.9
 PRECISIONS = ("fp32", "tf32")
-EPOCHS = 9  # that are timed
+EPOCHS = 9  # number of timed epochs
 
 COMPILED = "PyTorch, torch.compile, epoch in one graph"
 SCAN = "JAX, epoch in one lax.scan"
 
 
 def learning_rate(case):
-    """Returns the learning rate by the rule of src/bench/levels.c."""
+    """Returns the learning rate of a case, by the rule in src/bench/levels.c."""
     return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
 
 
 def read_sets(*names):
-    """Yields for each set its pixels (rows, 784), from 0 to 1, and its labels (rows)."""
+    """Yields the pixels (rows, 784), from 0 to 1, and the labels (rows) of each set."""
     import numpy as np
 
     for name in names:
@@ -60,7 +60,7 @@ Case = collections.namedtuple("Case", "hidden batch networks precision", default
 
 
 def write(**line):
-    """Prints a line as src/measure/record.c does: with seven digits, and without keys that have no value."""
+    """Prints a line like src/measure/record.c: numbers have seven digits, and keys without a value are left out."""
     short = {key: float(f"{value:.7g}") if isinstance(value, float) else value
              for key, value in line.items() if value is not None}
     print(json.dumps(short, separators=(",", ":")), flush=True)
@@ -76,7 +76,7 @@ def reason_of(failure):
 
 
 def time_epochs(epoch, wait):
-    """Returns the seconds of EPOCHS epochs, after one epoch that does not count."""
+    """Returns the seconds of each of EPOCHS epochs. One epoch before them is not timed."""
     seconds = []
     for _ in range(EPOCHS + 1):
         start = time.perf_counter()
@@ -87,7 +87,7 @@ def time_epochs(epoch, wait):
 
 
 def run_cases(deadline, peer, arguments, networks, rows, measure):
-    """Runs measure(case) -> (seconds of EPOCHS epochs, test accuracy). If a case fails, the others still run."""
+    """Calls measure(case), which returns (seconds of EPOCHS epochs, test accuracy). If a case fails, the others run."""
     cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, networks, PRECISIONS)]
     for i, case in enumerate(cases):
         if time.monotonic() > deadline:
@@ -99,7 +99,7 @@ def run_cases(deadline, peer, arguments, networks, rows, measure):
             ms = [1e3 * time / case.networks for time in seconds]
             write_case(peer, case, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
                        us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
-        except Exception as failure:  # whatever it is, the other cases go on
+        except Exception as failure:  # the other cases run after any failure
             write_case(peer, case, reason=reason_of(failure))
 
 
@@ -137,8 +137,8 @@ def run_torch(deadline, arguments):
                 loss_of(x[rows], y[rows]).backward()
                 optimiser.step()
 
-        # The few steps before the capture compile what is to be compiled, for full and short batches,
-        # and allocate the momenta.
+        # A few steps before the capture let PyTorch compile for full and short batches, and allocate the
+        # momenta.
         all_steps = range(0, len(x), case.batch)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -181,7 +181,7 @@ def run_jax(deadline, arguments):
         return -jnp.where(hot, chances, 0).sum() / all_rows
 
     def measure(case):
-        # JAX's default on a GPU with tensor cores is tf32.
+        # JAX's default precision on a GPU with tensor cores is tf32.
         jax.config.update("jax_default_matmul_precision", "default" if case.precision == "tf32" else "highest")
         rate, whole = learning_rate(case), len(x) // case.batch * case.batch
 
@@ -246,7 +246,7 @@ def main():
     write(case="peers", name=f"{title} {version}", command=" ".join(["scripts/compare_peers.py", *sys.argv[1:]]))
     try:
         run(deadline, arguments)
-    except Exception as failure:  # it may come without a GPU
+    except Exception as failure:  # such as a missing GPU
         write_case(title, reason=reason_of(failure))
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Finds out what the tests would miss: draws single-token changes of the sources, and runs the tests
-on each until one fails.
+"""Finds mistakes that the tests would miss. Draws random changes of single tokens in the sources. For each
+change, runs the tests until one fails.
 
   scripts/mutants.py COUNT SEED TEST...   by `make mutants`; TEST is a program's name or a scenario
 
-A change replaces one token of src/ or kernels/: a comparison, an operator or a constant. It is drawn from
-the lines that the CPU build can execute; the emulator executes kernels. A coverage build (gcov) says which
-tests execute a line, because only these can find a change in it. Changes that do not compile do not count,
-and a test that fails without any change is left out. Prints one line per change and the fraction that was
-found. Works on copies of the checkout in build/mutants, one per core.
+A change replaces one token in src/ or kernels/: a comparison, an operator or a constant. Changes are drawn
+from the lines that the CPU build can execute; the emulator executes kernels. A coverage build (gcov) tells
+which tests execute a line. Only these tests can find a change in it. Changes that do not compile do not
+count. A test that fails without any change is left out. Prints one line per change and the fraction of
+changes found. Works on copies of the checkout in build/mutants, one per core.
 """
 import glob
 import json
@@ -23,21 +23,21 @@ import sys
 import time
 
 WORK = os.path.abspath("build/mutants")
-FIRST = f"{WORK}/first"  # the tree that is built, and copied
+FIRST = f"{WORK}/first"  # the tree that is built and then copied
 PLACE = "build/coverage"
 PROGRAMS = ("mlp-train", "mlp-digits", "mlp-lab", "mlp-bench", "mlp-lab-emulator")
 MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", f"BUILD={PLACE}", f"PLACE={PLACE}",
         "CFLAGS=-O0 -g --coverage"]
 SWAPS = dict(pair.split("→") for pair in "==→!= !=→== <→<= <=→< >→>= >=→> &&→|| ||→&& +→- -→+ *→/ /→* "
              "+=→-= -=→+= ++→-- --→++ true→false false→true !→".split())
-# The first alternatives are never changed: comments, text, includes, arrows.
+# The first alternatives are never changed: comments, strings, preprocessor lines, ->.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 
 
 def changed(token, before):
-    """Returns what a token that follows `before` becomes, or None if it stays."""
-    # A sign or star is an operator behind a value; behind a type the star is a pointer's.
+    """Returns the token that replaces `token`, or None if it is not changed. `before` is the token before it."""
+    # After a value, * + - are operators. After a type, * declares a pointer; elsewhere + - are signs.
     if token in "*-+" and (not re.fullmatch(r"[\w)\]]+", before) or before[0].isupper() or
                            before in ("const", "void", "char", "float", "int", "double", "return")):
         return None
@@ -45,20 +45,20 @@ def changed(token, before):
 
 
 def succeeds(tree, command, **environment):
-    """Runs a command in a tree, without output."""
+    """Runs a command in a tree, without output. Returns True if it succeeds."""
     return subprocess.run(command, cwd=tree, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def passes(tree, test, limit):
-    """Returns whether a test passes in a tree. Its counts of lines go to the tree."""
+    """Returns True if a test passes in a tree. gcov's counts of executed lines go to the tree."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
     return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
                     OMP_WAIT_POLICY="passive", GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
 
 
 def own_tree():
-    """Returns this process's copy of the first tree."""
+    """Returns the path of this process's copy of the first tree."""
     tree = f"{WORK}/{multiprocessing.current_process().name}"
     if not os.path.isdir(tree):
         shutil.copytree(FIRST, tree, symlinks=True)
@@ -66,7 +66,7 @@ def own_tree():
 
 
 def lines_of(tree, ending, least):
-    """Returns each (file, line) that gcov finds in .gcno or .gcda files and that was executed at least so often."""
+    """Returns each (file, line) in the .gcno or .gcda files that was executed at least `least` times."""
     data = [name for name in glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
             if "/tests/" not in name[len(tree):]]
     said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
@@ -78,7 +78,7 @@ def lines_of(tree, ending, least):
 
 
 def survey(test):
-    """Runs a test. Returns (test, its seconds, the lines that it ran)."""
+    """Runs a test. Returns the test, its seconds, and the lines that it executed."""
     tree = own_tree()
     for counts in glob.glob(f"{tree}/{PLACE}/**/*.gcda", recursive=True):
         os.remove(counts)
@@ -102,7 +102,7 @@ def every_change(lines):
 
 
 def judge(job):
-    """Makes one change in this process's tree. Returns what finds it, or None if it does not compile."""
+    """Makes one change in this process's tree. Returns the verdict, or None if the change does not compile."""
     (name, line, start, end, new), tests = job
     tree = own_tree()
     path = pathlib.Path(tree, name)
@@ -131,7 +131,7 @@ def main():
                 runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
         random.Random(int(sys.argv[2])).shuffle(changes)
-        # Draws some more changes than are wanted, because some do not compile.
+        # Some changes do not compile, so a quarter more are drawn.
         jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
         for verdict in filter(None, pool.imap(judge, jobs)):
             if len(said) < count:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Prints a table of what the hardware counts while each rung of a topic of the lab runs once.
+"""Prints a table of hardware counters. They are read while each rung of a topic of the lab runs once.
 
     scripts/profile.py TOPIC [RUNG...]    by `make profile`
 
-Each rung has a process, in which Nsight Compute (ncu) reads the counter that the topic is about, the bytes
-that the memory moved, the time, and what warps waited for. ncu is looked for in PATH and beside the CUDA
-Toolkit's compiler, which NVCC names. ncu's reports, for ncu-ui, go to build/profiles. The table has one line
-per kernel. Times are at the fixed clock of ncu, not at full speed. docs/lab/README.md explains the waits.
+Each rung runs in its own process. In it, Nsight Compute (ncu) reads the counter that the topic is about, the
+bytes that the memory moved, the time, and the reasons why warps waited. ncu is looked for in PATH and beside
+the compiler that NVCC names. Its reports, for ncu-ui, go to build/profiles. The table has one line per
+kernel. Times are at ncu's fixed clock, not at full speed. docs/lab/README.md explains the waits.
 """
 import csv
 import os
@@ -19,7 +19,7 @@ MEMORY, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
 
 
 def said(*command):
-    """Returns the exit status of a command and what it printed."""
+    """Runs a command. Returns its exit status and its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -29,7 +29,7 @@ def number(row, name):
 
 
 def kernels_of(text, metric):
-    """Returns each kernel's name and counters, the waits last, from ncu's CSV (names, units, a row per kernel)."""
+    """Returns each kernel's name and counters, waits last. `text` is ncu's CSV: names, units, a row per kernel."""
     rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))[1:]
     for row in rows:
         waits = {match[1]: number(row, name) for name in row
@@ -39,7 +39,7 @@ def kernels_of(text, metric):
 
 
 def profile(ncu, lab, topic, rung, metric):
-    """Returns the kernels of a rung. Otherwise it exits, or says why there are none."""
+    """Returns the kernels of a rung. If there are none, it exits or prints the reason."""
     report = f"build/profiles/{topic}-{rung}.ncu-rep"
     status, text = said(ncu, "--export", report, "--force-overwrite", "--nvtx", "--nvtx-include", f"{rung}/",
                         "--section", "WarpStateStats", "--metrics", ",".join(filter(None, (TIME, MEMORY, metric))),

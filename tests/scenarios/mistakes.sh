@@ -35,7 +35,7 @@ judged() {
   patterns=() last=0
 }
 
-# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input. Rows make one file together, but a
+# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input and makes one file of them. A row
 # whose NAME ends in ! begins a new file. @ in PATTERN is where the compiler reports the error.
 refused() {
   while IFS='~' read -r name part from to pattern; do
