@@ -1,35 +1,35 @@
 # mlp-train: `make help` lists what this file can do.
 
-# ---- what can be set: on the command line, for the environment sets none of it ---------------
-SETUP    = 1                 # 0: install nothing, look for nothing
-SANITIZE = 0                 # 1: AddressSanitizer and UBSan, CPU only; thread: ThreadSanitizer
-CUDA     = auto              # 1: build the kernels even where there is no GPU; 0: even there not
-MPI      = auto              # 0: build without MPI even where it is found; 1: make setup installs it
-CUBLAS   = 0                 # 1: make setup also brings cuBLAS, 444 MB, if it brings nvcc
-ARCH     = auto              # all: for every GPU since Turing; or options of nvcc
-PART     = all               # of make gpu-check: tests sanitizers mnist older
-EPOCHS   = 10                # of make run
-SEED     = 1                 # of the shapes of make exercise (random if it grades), of make soak, of make mutants
-GRADE    =                   # of make exercise: points go to this file; docs/teaching
-TOPIC    = softmax           # of make profile
-RUNGS    =                   # of make profile: these rungs of TOPIC alone
-SECONDS  = 60                # of make fuzz: for each harness
-COUNT    = 100               # of make mutants: changes to be tried
-MINUTES  = 10                # of make soak
-JOBS     =                   # of make test: programs that run at the same time; nothing: one for each core
-RELEASES = bookworm trixie   # of make fresh: of Debian or Ubuntu, as debootstrap names them
-PREFIX   = /usr/local        # of make install: where programs and manual are to be found
-DESTDIR  =                   # of make install: a folder to put that tree in
-WERROR   = 0                 # 1: a compiler's warning ends the build, for those who change it
-V        = 0                 # 1: show the commands
+# ---- variables to set on the command line; the environment sets none of them ------------------
+SETUP    = 1                 # 0 installs nothing and looks for nothing
+SANITIZE = 0                 # 1 builds with AddressSanitizer and UBSan, CPU only; thread with ThreadSanitizer
+CUDA     = auto              # 1 builds kernels even without a GPU; 0 builds no kernels
+MPI      = auto              # 0 builds without MPI even if there is one; 1 lets make setup install it
+CUBLAS   = 0                 # 1 lets make setup fetch cuBLAS, 444 MB, if it fetches nvcc
+ARCH     = auto              # all builds for every GPU since Turing; options of nvcc are allowed, too
+PART     = all               # for make gpu-check: its parts, of tests sanitizers mnist older
+EPOCHS   = 10                # for make run: number of epochs
+SEED     = 1                 # for make exercise (random if it grades), make soak and make mutants
+GRADE    =                   # for make exercise: a file for the points; see docs/teaching
+TOPIC    = softmax           # for make profile: a topic of the lab
+RUNGS    =                   # for make profile: only these rungs of TOPIC
+SECONDS  = 60                # for make fuzz: time for each harness
+COUNT    = 100               # for make mutants: number of changes to try
+MINUTES  = 10                # for make soak: time to run
+JOBS     =                   # for make test: programs to run at the same time, by default one per core
+RELEASES = bookworm trixie   # for make fresh: releases of Debian or Ubuntu, as debootstrap names them
+PREFIX   = /usr/local        # for make install: where programs and manual are used
+DESTDIR  =                   # for make install: a folder that PREFIX is put in
+WERROR   = 0                 # 1 makes compiler warnings errors, for developers
+V        = 0                 # 1 shows the commands
 
 SEED_GIVEN := $(filter command,$(origin SEED))
-# The spaces before a comment belong to no value.
+# Remove the spaces between values and comments, which make takes for a part of the value.
 $(foreach name,$(shell sed -n 's/^\([A-Z]*\) *= .*\# .*/\1/p' Makefile),$(eval $(name) := $(strip $($(name)))))
 
 # ---- compilers ---------------------------------------------------------------------------
-# Kernels take minutes to compile: without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
-# In WSL2 /dev/dxg is a GPU of any maker; NVIDIA's brings a libcuda.
+# Kernels take minutes to compile. Without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
+# In WSL2, /dev/dxg is a GPU of any maker. If it is NVIDIA's, there is a libcuda, too.
 GPUS := $(wildcard /dev/nvidia[0-9]* $(if $(wildcard $(addsuffix /libcuda.so.1,/usr/lib/wsl/lib /usr/lib/*)),/dev/dxg))
 ifeq ($(CUDA),auto)
 override CUDA := $(if $(GPUS)$(filter-out auto,$(ARCH))$(filter-out undefined,$(origin NVCC)),1,0)
@@ -39,18 +39,18 @@ override NVCC :=
 else ifeq ($(origin NVCC),undefined)
 NVCC := $(shell scripts/setup.sh --nvcc)
 endif
-# A sanitizer and the GPU's driver do not get on: KERNELS_NVCC builds what runs without a driver.
+# Sanitizers conflict with the GPU's driver, so they unset NVCC. KERNELS_NVCC builds what needs no driver.
 KERNELS_NVCC := $(NVCC)
 
 comma := ,
 quoted = '$(subst ','\'',$(1))'
-# nvcc gives a shell the name of the checkout's folder in double quotes.
+# nvcc passes the name of this folder to a shell in double quotes.
 ifneq ($(NVCC),)
 $(if $(shell case $$PWD in (*[\"\`$$\\]*) echo no;; esac),$(error nvcc would run what the name of this \
   folder says: move the checkout to a folder without " ` $$ and \ in its name, or use CUDA=0))
 endif
 VERSION := 0.1.0
-# Constants are enumerators here, which clang 19 would not have beside a float.
+# Our constants are enumerators. clang 19 warns of arithmetic with an enumerator and a float.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-enum-float-conversion \
             $(if $(filter 1,$(WERROR)),-Werror)
 CFLAGS ?= -O3 -g
@@ -67,8 +67,8 @@ C_FLAGS += -O1 $(if $(filter 1,$(SANITIZE)),-fsanitize=address$(comma)undefined 
 else
 BUILD := build
 PLACE := .
-# FORTIFY turns an overrun buffer into an end instead of a door; level 3 needs gcc 12 or clang 9. At
-# -O0 the C library cannot check anything.
+# FORTIFY makes a buffer overflow end the program, so that it cannot be exploited. Level 3 needs gcc 12
+# or clang 9. At -O0 the C library cannot check anything.
 FORTIFY := $(shell for level in 3 2; do \
              $(CC) -O -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$$level -include stdio.h \
                -E -x c /dev/null >/dev/null 2>&1 && echo $$level && break; done)
@@ -77,14 +77,14 @@ HARDENED := -fstack-protector-strong -fPIE \
 LDFLAGS  += -pie -Wl,-z,relro,-z,now
 endif
 
-# The library of the ranks is built where pkg-config or mpicc knows an MPI.
+# The library of the ranks is built if pkg-config or mpicc finds an MPI.
 MPI_FLAGS := $(if $(filter-out 0,$(MPI)),$(strip $(shell pkg-config --cflags --libs ompi-c 2>/dev/null || \
                pkg-config --cflags --libs mpich 2>/dev/null || mpicc --showme 2>/dev/null | cut -d' ' -f2-)))
 
-# NVIDIA's wheels (scripts/setup.sh) have a path without the checkout's, whose name may be any.
+# NVIDIA's wheels (scripts/setup.sh) keep their relative path, since this folder may have any name.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(or $(filter .cuda/%,$(KERNELS_NVCC)),$(realpath $(KERNELS_NVCC))))
-# NCCL is in this folder's lib/, or elsewhere when a program runs. Ranks are built with its header;
-# the Python packages bring one.
+# NCCL_HOME/lib has NCCL, unless a program finds it elsewhere when it runs. The ranks are built with
+# NCCL's header, which Python packages have, too.
 ifneq ($(KERNELS_NVCC),)
 NCCL_HOME ?= $(shell for home in /usr/local /usr $(CUDA_HOME) \
                "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
@@ -94,14 +94,14 @@ NCCL_FLAGS := $(if $(NCCL_FOLDER),-DNCCL_FOLDER='"$(NCCL_FOLDER)"' $(if $(MPI_FL
 endif
 
 ifneq ($(KERNELS_NVCC),)
-# Machine code for each compute capability of a list, and PTX of the last, for GPUs still to come.
+# Machine code for each compute capability of a list, and PTX of the last one for future GPUs.
 code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
              $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
-# A release of nvcc knows the GPUs of its day.
+# A release of nvcc knows only GPUs up to its time.
 ifeq ($(ARCH),all)
 override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
                    $(KERNELS_NVCC) --list-gpu-code))))
-# With a GPU at hand, build for it alone (native asks it once more for each file); else for Ampere and Hopper.
+# With a GPU, build only for it (-arch=native would ask it for each file). Without, build for Ampere and Hopper.
 else ifeq ($(ARCH),auto)
 CAPABILITIES := $(if $(GPUS),$(filter 75 8% 9% 1%,$(subst .,,$(sort $(shell \
                   nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+')))))
@@ -115,7 +115,7 @@ WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
-# References and mlp-bench alone want cuBLAS; without it they get functions that fail.
+# Only the lab's references and mlp-bench use cuBLAS. Without it, they get functions that fail.
 ifneq ($(wildcard $(CUDA_HOME)/include/cublas_v2.h /usr/include/cublas_v2.h),)
 CUBLAS_FLAGS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(if $(filter .cuda/%,$(CUDA_HOME)),$(call quoted,$(CURDIR))/)$(CUDA_HOME)/lib64 -lcublas
 else
@@ -126,17 +126,17 @@ endif
 LANGUAGE += $(WITH_CUDA)
 endif
 
-# ---- what there is -----------------------------------------------------------------------
-# The folders of src/, floor above floor: what a folder includes lies on its own floor or below
-# (make lint). The mains, src/mlp_NAME.c, stand on top.
+# ---- sources and programs ----------------------------------------------------------------
+# The folders of src/, from the lowest floor to the highest. A folder includes only files of its own
+# floor or below (make lint checks this). The mains, src/mlp_NAME.c, are on top.
 FLOORS := base ranks+data+model+plot+emulator engine train+predict+measure cli commands+bench+lab+exercise
 
-# Three libraries: most of it, what tests share, what bench, lab and exercise measure with. A program
-# is its main, a folder of its own and what it takes of them. Code that wants the CUDA Toolkit lies apart.
+# There are three libraries: most of src/, what tests share, and what bench, lab and exercise measure with.
+# A program is linked of its main, its own folder and these. Code that needs CUDA has folders of its own.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
-# The longest compiles come first, so that every core has work until the end.
+# Files that compile longest come first, so that all cores have work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
 LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
 KERNELS  := $(LONGEST) $(filter-out $(LONGEST),$(KERNELS))
@@ -147,13 +147,13 @@ MEASURE  := $(BUILD)/libmeasure.a
 BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
             $(call objects,lab) $(MEASURE)
-# What a student's functions are judged with, on a GPU and on the emulator.
+# The code that judges a student's functions, on a GPU and on the emulator.
 JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
 
-# A run of several ranks loads this library; nothing is linked to MPI.
+# Only runs of several ranks load this library. Nothing else uses MPI.
 RANKS    := $(if $(MPI_FLAGS),$(BUILD)/libmlp-ranks.so)
 PROGRAMS := mlp-train mlp-digits mlp-lab mlp-bench
 PLACED   := $(PROGRAMS:%=$(PLACE)/%)
@@ -162,11 +162,11 @@ TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 LONGEST_TESTS := $(filter %_epoch_schedules %_kernels_wide %_kernels_gemm %_threads %_faults,$(TESTS))
 TESTS    := $(LONGEST_TESTS) $(filter-out $(LONGEST_TESTS),$(TESTS))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
-# Without CUDA these are compiled as tests/support/without_cuda.c.
+# Without CUDA, tests/support/without_cuda.c is compiled in place of each of these.
 CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c))
-# The emulator runs kernels as C++ on the CPU, wherever there is a C++ compiler.
+# The emulator runs kernels as C++ on the CPU. It needs only a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
-# Where there is no nvcc, the lab on the emulator is the lab.
+# Without nvcc, the lab on the emulator is named mlp-lab.
 LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab$(if $(NVCC),-emulator)))
 LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c src/lab/emulated/*.c) \
                      $(addprefix src/lab/cuda/,arrays.c run.c)) \
@@ -175,16 +175,16 @@ LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c s
 LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)
-# Without a GPU the tests of kernels have theirs there, too.
+# Without a GPU, the tests of kernels run on the emulator, too.
 KERNEL_TESTS := $(filter $(BUILD)/test_kernels%,$(TESTS))
 ON_EMULATOR := $(if $(EMULATOR),$(if $(GPUS),,$(KERNEL_TESTS)))
 KERNELS_ON_EMULATOR := $(patsubst %.cu,$(BUILD)/emulated/%.o,$(filter-out %/exercise.cu, \
                          $(wildcard kernels/*.cu kernels/layer/*.cu))) \
                        $(BUILD)/emulated/tests/support/emulated.o $(EMULATED)
-# Level epoch's are not watched: nobody orders its blocks but mail.
+# Kernels of level epoch are not watched, because only mail orders their blocks.
 WATCHED_KERNELS := $(KERNELS_ON_EMULATOR:$(BUILD)/emulated/kernels/%=$(BUILD)/watched/kernels/%)
 ifeq ($(SANITIZE),thread)
-# Both want to be the allocator; the watch has functions of the sanitizer's names.
+# fault.c and the sanitizer both replace malloc. The watch defines functions with the sanitizer's names.
 TESTS    := $(filter-out $(BUILD)/test_faults $(BUILD)/test_emulator,$(TESTS))
 LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
@@ -200,8 +200,8 @@ all: $(PLACED) $(LAB_EMULATOR) $(RANKS) $(MANUAL) ## build the programs and thei
 tests: $(TESTS)             ## build the tests
 	@:
 
-# The targets that a user types set up the machine before anything is compiled, then build on
-# every core unless told otherwise.
+# Targets for users first set up the machine. Then they build on every core, unless -j says
+# otherwise.
 MAKEFLAGS += --no-print-directory
 BUILD_ON_EVERY_CORE = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) SETUP=0
 
@@ -216,7 +216,7 @@ run: setup                  ## set up, build, get MNIST (or draw digits), train
 	fi; \
 	echo "$$train"; $$train
 
-mnist:                      # beside the compilers
+mnist:                      # downloads while compilers run
 	@scripts/download_mnist.sh || :
 
 test: setup                 ## set up, build, run every test that this machine can run
@@ -225,57 +225,57 @@ test: setup                 ## set up, build, run every test that this machine c
 
 SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
 
-short: setup                ## tests of threads and ranks, in which SANITIZE=1 or thread sees most
+short: setup                ## run the tests of threads and ranks, best with SANITIZE=1 or thread
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
 	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
 
-fresh:                      ## as root: `make run` and `make test` in bare roots of RELEASES
+fresh:                      ## as root: run `make run` and `make test` in minimal systems of RELEASES
 	@scripts/fresh.sh $(RELEASES)
 
 CHECKS = 'test CUDA=1' watched 'test SANITIZE=1 CUDA=1' 'test SANITIZE=thread' lint 'fuzz SECONDS=10'
 
-check-all: setup            ## all that a machine without a GPU can check, in a quarter of an hour
+check-all: setup            ## run every check that needs no GPU, in a quarter of an hour
 	+@for check in $(CHECKS); do \
 	  start=$$(date +%s); log=build/check.log; \
 	  if $(MAKE) WERROR=1 $$check >$$log 2>&1 </dev/null; then verdict=ok; else verdict=FAILED; failed=1; sed 's/^/  | /' $$log; fi; \
 	  printf '%-6s  %4d s  make %-21s  %s\n' $$verdict $$(($$(date +%s) - start)) "$$check" "$$(tail -n 1 $$log)"; \
 	done; [ -z "$$failed" ]
 
-watched: setup              ## the tests of kernels on the emulator, every access watched; not of wide
+watched: setup              ## run the tests of kernels, except wide, on the emulator; watch every access
 	@$(BUILD_ON_EVERY_CORE) $(WATCHED)
 	@scripts/run_tests.sh $(WATCHED)
 
-faults: setup               ## make each call that can fail do so, leaks are looked for
+faults: setup               ## make each call that can fail do so, and look for leaks
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 CUDA=1 build/sanitize/test_faults
 	@FAULTS_STRIDE=1 build/sanitize/test_faults
 
-soak: setup                 ## MINUTES of random runs, interrupted and resumed
+soak: setup                 ## interrupt and resume random runs for MINUTES
 	@$(BUILD_ON_EVERY_CORE) SANITIZE=1 build/sanitize/mlp-train
 	@MINUTES=$(MINUTES) SEED=$(SEED) PROGRAMS=build/sanitize tests/support/scenario.sh tests/soak/soak.sh
 
-gpu-check:                  ## on a GPU: every test, sanitizers, MNIST; writes docs/results/
+gpu-check:                  ## on a GPU: run every test, sanitizers, MNIST; write docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
 
 gpu-bench:                  ## on a GPU: time every level and the peers, write docs/results/
-scaling:                    ## over 1, 2, 4, ... GPUs or cores: times ranks, writes docs/results/
+scaling:                    ## time ranks on 1, 2, 4, ... GPUs or cores; write docs/results/
 profile:                    ## on a GPU: read hardware counters of every rung of TOPIC
 gpu-bench scaling profile: setup
 	@$(BUILD_ON_EVERY_CORE) all
 	@NVCC='$(NVCC)' scripts/$(if $(filter profile,$@),profile.py $(TOPIC) $(RUNGS),$(subst -,_,$@).sh)
 
-docs: setup                 ## tables and pictures of the records in docs/results, without a GPU
+docs: setup                 ## write tables and pictures of the records in docs/results, without a GPU
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-bench $(PLACE)/mlp-lab
 	@PROGRAMS=$(PLACE) scripts/docs.sh
 
 include src/exercise/exercise.mk
 
-# Fails, by mlp-exercise's exit status, unless all is right and fused.
+# Fails unless all functions are right and fused: mlp-exercise's exit status says so.
 exercise warmup: setup      ## check and score what you made of kernels/exercise.cu, or of class/warmup.cu
 	@$(BUILD_ON_EVERY_CORE) $(SCORER)
 	@$(HINTS)
 	@$(SCORER) $(HOW_TO_SCORE)
 
-student-kit:                ## for the teacher: build/student-kit/ and .tar.gz, without answers
+student-kit:                ## for the teacher: make build/student-kit/ and .tar.gz, without answers
 	@scripts/student_kit.sh $(BUILD)
 
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
@@ -302,19 +302,19 @@ uninstall:                  ## remove what install put there
 	rm -f $(PROGRAMS:%='$(TREE)/share/man/man1/%.1') $(PROGRAMS:%='$(COMPLETIONS)/%')
 	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/lib/mlp-train'
 
-# ---- how things are made -----------------------------------------------------------------
-# Other compilers or flags than last time: everything is made anew.
+# ---- how files are built -----------------------------------------------------------------
+# If compilers or flags have changed since the last time, everything is built again.
 FLAGS := $(strip $(CC) $(CXX) $(C_FLAGS) $(MPI_FLAGS) $(NCCL_FLAGS) $(KERNELS_NVCC) $(NVCC_FLAGS))
 ifneq ($(FLAGS),$(file <$(BUILD)/flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(FLAGS))
 endif
 
-# `make V=1` shows the commands themselves. The folder of what is made comes first.
+# Prints the first argument, or the commands with `make V=1`. Makes the folder of the target.
 said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 
-# Each program is linked of its own objects and of these. An archive comes last: it gives what the
-# objects before it want.
+# The objects of each program, in addition to its main. An archive comes last: the linker takes from it
+# what the objects before it need.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
 SCORERS := $(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator
 $(PLACED): | $(call with_cuda,$(LONGEST))
@@ -348,18 +348,18 @@ $(BUILD)/lib%.a:
 	$(call said,AR $@)$(AR) rcs $@ $^
 
 ifneq ($(NVCC),)
-# These count what the host launches.
+# These programs count the launches of the host.
 $(PLACE)/mlp-bench $(BUILD)/test_bench $(SEALED)/mlp-exercise-gpu: \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS_FLAGS)
 endif
 
-# Tests run programs.
+# Tests run programs, so the programs are built first.
 $(filter-out %/test_ranks,$(TESTS)): | $(PLACED) $(LAB_EMULATOR)
 $(BUILD)/test_ranks: | $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
-# Its calls fail when they are told to, those of CUDA's runtime too, which it has a stand-in for.
+# mlp-train-faults: its calls fail on demand, even CUDA's: it has a stand-in for CUDA's runtime.
 ifneq ($(KERNELS_NVCC),)
 STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $(KERNELS)
 $(BUILD)/tests/support/cuda_stand_in.o $(call objects,engine/cuda): C_FLAGS += $(WITH_CUDA)
@@ -375,7 +375,7 @@ $(LINKED):
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
 $(SCORERS) $(BUILD)/test_exercise: private LIBRARIES += -lseccomp
 $(SEALED)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
-# These have CUDA's runtime of the emulator, or a stand-in for it.
+# These programs have the emulator's CUDA runtime, or a stand-in for it.
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR) $(LAB_TESTS): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)
 
@@ -385,30 +385,30 @@ $(BUILD)/libmlp-ranks.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks_mpi.h $(BUIL
 	$(call said,LD $@)$(CC) $(filter-out -fPIE -fopenmp -MMD -MP,$(C_FLAGS)) -fPIC -shared $< -o $@ \
 	  $(MPI_FLAGS)
 
-# The manual is what --help prints.
+# The manual of a program is the output of --help.
 $(BUILD)/mlp-%.1: $(PLACE)/mlp-%
 	@{ printf '.TH mlp-$* 1\n.SH NAME\nmlp-$* \\- a program of mlp-train\n.SH DESCRIPTION\n.nf\n'; \
 	  $(PLACE)/mlp-$* --help | sed "s/[\\]/\\\\e/g; s/-/\\\\-/g; s/^[.']/\\\\\&&/"; } >$@
 
-# cmocka 2 would have other names, which cmocka 1 does not know. Tests compute little: they are
-# compiled in half of the time.
+# cmocka 2 deprecates names that cmocka 1 needs. Tests compute little, so they are built with -O1, in
+# half of the time.
 TEST_FLAGS = $(CFLAGS:-O3=-O1) -DSANITIZED=$(if $(filter 0,$(SANITIZE)),0,1) -DCMOCKA_DISABLE_DEPRECATION_WARNINGS -Itests -DPROGRAM_FOLDER='"$(PLACE)"'
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) \
 	  -c $(if $(filter $<,$(CUDA_ALONE)),tests/support/without_cuda.c,$<) -o $@
 
-# The page of --html is a part of the program: an array of its bytes.
+# The page of --html becomes an array of bytes in the program.
 $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
 	$(call said,CC $<){ echo 'const char digit_page_html[] = {'; od -An -v -tu1 $< | sed 's/ *\([0-9][0-9]*\)/\1,/g'; \
 	  echo '0};'; } | $(CC) $(filter-out -MMD -MP,$(C_FLAGS)) -x c -c - -o $@
 
 # ---- the emulator ------------------------------------------------------------------------
-# Its folder's cuda_runtime_api.h is meant, and no sanitizer: fibers have stacks of their own.
+# Uses the emulator's own cuda_runtime_api.h, and no sanitizer, because fibers have their own stacks.
 EMULATOR_INCLUDE := -isystem src/emulator/include
 WITHOUT_LIBRARIES := -isystem src/measure/cuda/absent -DWITHOUT_CUBLAS='"the emulator has no cuBLAS"'
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
             $(EMULATOR_INCLUDE) -Isrc -Ikernels -MMD -MP
-KERNEL_FLAGS := $(AS_NVCC) -O1 -g1 -w # nvcc warns of kernels already
+KERNEL_FLAGS := $(AS_NVCC) -O1 -g1 -w # nvcc already gives the warnings of kernels
 $(BUILD)/tests/support/epoch_parts.o: CXX_FLAGS += $(KERNEL_FLAGS) -Itests
 $(BUILD)/tests/support/schedules.o: CXX_FLAGS += -Itests
 $(addprefix $(BUILD)/tests/,test_emulator.o test_epoch_schedules.o): \
@@ -417,8 +417,8 @@ $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
 
-# Kernels as C++: launches.awk makes calls of launches, of headers, too. What it has not changed is
-# found where it is.
+# Kernels as C++: launches.awk turns launches into calls, in headers, too. Files that it need not change
+# are used where they are.
 AS_CXX  = $(WITHOUT_LIBRARIES) -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
 REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
@@ -433,22 +433,22 @@ $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \
-	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # a fence that costs nothing
+	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # warns of a fence that costs nothing
 
-# Drawn digits are the same everywhere only if nothing is fused.
+# Drawn digits are the same on every machine only without fused multiply-adds.
 $(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off
 
-# Stb's sums over sizes in a file may overflow: they wrap, and what comes of it is checked. At -O3 it
-# would be the longest compile of all.
+# In stb, sums of sizes in a file may overflow. With -fwrapv they wrap, and the result is checked. At
+# -O3 this file would take longest to compile.
 $(BUILD)/src/data/image.o: C_FLAGS += -fwrapv -O2
 
-# A root that sets errno is a call, and a loop of calls is none of vectors.
+# A sqrt() that sets errno is a call, and loops with calls are not vectorised.
 $(BUILD)/src/engine/engine_cpu_optimizer.o: C_FLAGS += -fno-math-errno
 
 ifneq ($(KERNELS_NVCC),)
-# Hopper's own instructions are in code for sm_90a alone, which nvcc knows from its release 12 on.
+# Only code for sm_90a has Hopper's own instructions. nvcc knows sm_90a from release 12 on.
 NVCC_RELEASE = $(shell $(KERNELS_NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p')
-# Where PTX is asked for, they are not compiled further, either.
+# If ARCH asks for PTX alone, this code is PTX, too.
 ifeq ($(filter -gencode% arch=%,$(ARCH)),-gencode arch=compute_90$(comma)code=compute_90)
 HOPPER := $(subst compute_90,compute_90a,$(ARCH))
 else
@@ -459,27 +459,27 @@ $(BUILD)/kernels/layer/wide_wgmma.o $(BUILD)/kernels/many/many.o $(BUILD)/kernel
   $(subst $(ARCH),-DHAVE_SM_90A $(HOPPER),$(NVCC_FLAGS)),$(NVCC_FLAGS))
 endif
 
-# The topic math has -use_fast_math as a lesson.
+# The topic math of the lab teaches what -use_fast_math does.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
 -include $(shell find $(addprefix $(BUILD)/,src tests kernels emulated watched) -name '*.d' 2>/dev/null)
 
 # ---- hostile input -----------------------------------------------------------------------
-# libFuzzer, which clang brings, over the readers of files and of the command line.
+# Runs libFuzzer, a part of clang, on the readers of files and of the command line.
 FUZZ_CC    ?= clang
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -DMLP_TRAIN_VERSION='"$(VERSION)"' -Isrc -O1 -g -fno-omit-frame-pointer $(WARNINGS) -Werror \
               -fsanitize=fuzzer,address,undefined,float-divide-by-zero -fno-sanitize-recover=all
 FUZZ       := build/fuzz
 HARNESSES  := $(patsubst tests/fuzz/%.c,$(FUZZ)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-fuzz:                       ## with clang: invent input for every reader, SECONDS each
+fuzz:                       ## with clang: invent input for every reader, for SECONDS each
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	  $(FUZZ_CC) -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null || \
 	  { echo "make fuzz needs clang with libFuzzer: sudo apt-get install clang libclang-rt-dev" >&2; exit 1; }
 	@$(BUILD_ON_EVERY_CORE) $(HARNESSES)
 	@tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-# Arithmetic of stb, version 2.27, that touches no memory is left alone.
+# Ignores undefined arithmetic in stb 2.27 that does not affect memory.
 $(FUZZ)/data/image.o: FUZZ_FLAGS += -fwrapv -fno-sanitize=shift,nonnull-attribute -DSTBI_MAX_DIMENSIONS=1024
 $(FUZZ)/%.o: src/%.c $(wildcard src/*/*.h)
 	@mkdir -p $(@D)
@@ -492,25 +492,25 @@ $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/read.a $(wildcard tests/fuzz/*.h)
 # ---- what the tests miss -------------------------------------------------------------------
 COVERED := BUILD=build/coverage PLACE=build/coverage CUDA=0 CFLAGS='-O0 -g --coverage'
 
-coverage: setup             ## with lcov: the share of each file's lines that the tests run, without a GPU
+coverage: setup             ## with lcov: print the share of each file's lines that tests run without a GPU
 	@rm -f $$(find build/coverage -name '*.gcda' 2>/dev/null)
 	@$(MAKE) test SETUP=0 $(COVERED)
 	@lcov -q -c -d build/coverage/src -b . --no-external -o build/coverage/lines.info 2>/dev/null
 	@lcov -l build/coverage/lines.info
 
-mutants: setup              ## draw COUNT single-token changes by SEED: which ones no test finds
+mutants: setup              ## make COUNT random changes of single tokens, list those that no test finds
 	@scripts/mutants.py $(COUNT) $(SEED) $(notdir $(TESTS)) $(SCENARIOS)
 
-# ---- for those who change it ---------------------------------------------------------------
+# ---- for developers ------------------------------------------------------------------------
 C_FILES := $(wildcard $(foreach folder,src src/* src/*/* tests tests/*,$(folder)/*.[ch]))
 
 format:                     ## lay out C and CUDA files as .clang-format says
 	clang-format -i $(C_FILES) $(wildcard kernels/*.* kernels/*/*.* src/emulator/*.cpp tests/support/*.cpp)
 
-# cppcheck takes every loop for one that may not run, those over layers and classes too; what it
-# then believes to be 0 or unset is left to clang-tidy's analyzer. That does not know that a failed
-# assertion of cmocka ends the test, so it reads src/ alone. LLVM's omp.h may not be there, gcc's
-# has attributes that LLVM does not know.
+# cppcheck assumes that any loop may run zero times, even loops over layers and classes. So its reports
+# of values that are 0 or unset are suppressed; clang-tidy's analyzer finds these. The analyzer does not
+# know that a failed assertion of cmocka ends a test, so it reads only src/. LLVM's omp.h may be missing,
+# and gcc's omp.h has attributes that LLVM does not know.
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c $(wildcard src/*/cuda/*.c) \
                 $(CUDA_ALONE) tests/support/cuda_stand_in.c)
@@ -518,7 +518,7 @@ CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalid
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
 
-lint:                       ## clang-tidy, cppcheck and shellcheck over C and shell: prints findings alone
+lint:                       ## run clang-tidy, cppcheck and shellcheck; print only findings
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.py $(FLOORS)
@@ -533,13 +533,13 @@ lint:                       ## clang-tidy, cppcheck and shellcheck over C and sh
 	@printf '%s\n' $(filter-out tests/fuzz/% $(WANTS_MORE),$(filter tests/%.c,$(C_FILES))) | \
 	  $(call CLANG_TIDY,--checks=-clang-analyzer-*) 2>/dev/null
 
-print-sources:              ## the hash of the sources that gpu-check's record names
+print-sources:              ## print the hash of the sources, which gpu-check's record names
 	@find src kernels tests -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-64
 
 clean:                      ## remove what was built (data/ stays)
 	rm -rf build $(PROGRAMS) mlp-lab-emulator
 
-help:                       ## this list
+help:                       ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 	@awk -F' *= *| *# ' '/^[A-Z]+ += .*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile
 	@echo '  The environment can set CC CXX NVCC CFLAGS LDFLAGS NCCL_HOME FUZZ_CC MNIST_SOURCE DATA_DIR.'
