@@ -1,10 +1,9 @@
 /* Five small kernels to repair before the exercise; docs/exercise.md is the handout.
 
-       make warmup                # what is wrong, with its line, and what is asked of memory
+       make warmup                # what is wrong, on which line, and the bytes that are asked for
        make warmup ONLY=3 HINT=1  # one function; its first hint
 
-   Each is wrong or wasteful now, in the way that everybody's first kernel is. Matrices are (rows,
-   columns), row-major. */
+   Each is wrong or wasteful, as many first kernels are. Matrices are (rows, columns), row-major. */
 #include "batch.cuh"
 
 namespace {
@@ -13,10 +12,11 @@ constexpr int THREADS = 256, SIDE = 16;
 
 /* ---- 1: map --------------------------------------------------------------------------------- */
 
-/* y[i] = max(z[i], 0) for every i below count, a thread for each.
+/* y[i] = max(z[i], 0) for every i below count. One thread per value.
 
    TASK   Say which threads have a value.
-   HINT   Blocks are whole: 700 values have 3 of 256 threads. What do the last 68 do? */
+   HINT   Blocks are whole: 700 values have 3 blocks of 256 threads. What do the last 68 threads
+          do? */
 __global__ void map(const float *d_z, float *d_y, int count) {
   const int i = blockIdx.x * THREADS + threadIdx.x;
   d_y[i] = fmaxf(d_z[i], 0.0f);
@@ -24,10 +24,10 @@ __global__ void map(const float *d_z, float *d_y, int count) {
 
 /* ---- 2: index ------------------------------------------------------------------------------- */
 
-/* Y[r][c] = Z[r][c] + b[c], Y and Z (rows, columns), a thread for each value, blocks of 16 x 16.
+/* Y[r][c] = Z[r][c] + b[c], Y and Z (rows, columns). One thread per value, in blocks of 16 x 16.
 
-   TASK   Find the element of the thread, and say which threads have one.
-   HINT   threadIdx.x runs first: threads of one y are neighbours. Which index differs in them?
+   TASK   Find the element of the thread, and say which threads have an element.
+   HINT   threadIdx.x counts first: threads with one y are neighbours. Which index should differ?
    HINT   Row r begins at r * columns. */
 __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * SIDE + threadIdx.x, c = blockIdx.y * SIDE + threadIdx.y;
@@ -36,12 +36,12 @@ __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, 
 
 /* ---- 3: reverse ----------------------------------------------------------------------------- */
 
-/* Y = each row of Z backwards. A block takes 256 values of a row in order, turns them round in
-   shared memory and writes them in order.
+/* Y has each row of Z reversed. A block reads 256 neighbours of a row, reverses them in shared
+   memory and writes 256 neighbours.
 
    TASK   Who may read what another thread has written, and when?
-   HINT   All threads of a block reach __syncthreads() before one goes on, so no thread may return
-          before it. */
+   HINT   No thread passes __syncthreads() before all threads of the block reach it. So no thread
+          may return earlier. */
 __global__ void reverse(const float *d_z, float *d_y, int columns) {
   __shared__ float piece[THREADS];
   const int first = blockIdx.x * THREADS, t = threadIdx.x, count = min(THREADS, columns - first);
@@ -53,12 +53,12 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z, one block for each row. Every thread adds some of the row. Then
-   half of the threads add what the other half has, then a quarter, until one thread has all.
+/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some of the row. Then
+   half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
 
-   TASK   It lacks barriers, and a thread reads what no thread has written.
+   TASK   Add the missing barriers: a thread may read what no thread has written yet.
    HINT   Each round of the second loop reads what the round before wrote.
-   HINT   A barrier in a branch that some threads do not take is never passed. */
+   HINT   If some threads do not take a branch, no thread passes a barrier in it. */
 __global__ void sum(const float *d_z, float *d_sum, int columns) {
   __shared__ float part[THREADS];
   const int t = threadIdx.x;
@@ -72,9 +72,9 @@ __global__ void sum(const float *d_z, float *d_sum, int columns) {
 
 /* ---- 5: copy -------------------------------------------------------------------------------- */
 
-/* Y = Z. It is right, and asks for eight times the bytes that it copies.
+/* Y = Z. The kernel is right, but asks for eight times the bytes that it copies.
 
-   TASK   Make every sector of 32 bytes be asked for once.
+   TASK   Ask for every sector of 32 bytes only once.
    HINT   The 32 lanes of a warp load at once. How far apart are their addresses? */
 __global__ void copy(const float *d_z, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * THREADS + threadIdx.x;

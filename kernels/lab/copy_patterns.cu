@@ -1,7 +1,8 @@
-/* Copy patterns: what an address costs. Every rung copies the same array. The rungs differ only in
-   which thread copies which element, and how wide its word is. GB/s counts 8 bytes per element.
-   Memory moves in sectors of 32 bytes, and the column counts the sectors that a warp's request
-   touches (docs/lab/copy_patterns.md). The last sweeps ask for fewer addresses at a time. */
+/* Copy patterns: how the pattern of addresses changes the speed. Every rung copies the same array.
+   The rungs differ only in which thread copies which element, and how wide its words are. GB/s
+   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many sectors
+   a warp's request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in
+   flight. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -12,15 +13,15 @@ template <int WIDTH> __device__ void copy_word(const float *in, float *out, int6
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = reinterpret_cast<const LabWord<WIDTH> *>(in)[i];
 }
 
-/* Threads of the first block copy the last elements, which are fewer than a word. */
+/* Threads of the first block copy the last elements, if they do not fill a word. */
 template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
     copy_word<1>(in, out, count - 1 - threadIdx.x);
 }
 
 /* ---- words side by side, from an offset on ---------------------------------------------------
-   Grid: all words, one thread each. Every warp starts `offset` words later than it otherwise would.
-   The last threads copy the `offset` words before that. */
+   Grid: one thread per word. Every thread copies the word that is `offset` words after its own. The
+   last threads copy the first `offset` words instead. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     shifted(const float *__restrict__ in, float *__restrict__ out, int64_t count, int64_t offset) {
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(BLOCK)
   copy_tail<WIDTH>(in, out, count);
 }
 
-/* The sweep's point is the offset in bytes, a multiple of the word. */
+/* The sweep's point is the offset in bytes, a multiple of a word's size. */
 template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
   const int64_t words = call->size.dim[0] / WIDTH;
   const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
@@ -44,8 +45,8 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table that is `stride` wide. Grid: blockIdx.y is the column,
-   blockIdx.x goes down the rows. A lane's row is the one below its neighbour's. */
+   The words are the cells of a table that is `stride` wide. Grid: blockIdx.y is the column, and
+   blockIdx.x counts down the rows. Neighbouring lanes have neighbouring rows. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -67,8 +68,8 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
 }
 
 /* ---- so many bytes in flight -----------------------------------------------------------------
-   Thread: LOADS words in flight at once. Where the next ones lie depends on all of them (zero is
-   0). */
+   Thread: LOADS words in flight at once. The next address depends on all loaded values, although
+   zero is 0, so a thread cannot load ahead. */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/* The sweep's point is how many threads a multiprocessor has, in blocks of up to 1024. */
+/* The sweep's point is how many threads each multiprocessor has, in blocks of up to 1024. */
 template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
   const int64_t block = std::min<int64_t>(call->point, 1024);
   return lab_map(call, in_flight<LOADS>,
@@ -108,7 +109,7 @@ float same(float x) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 
-/* In bytes. 0, 32, 64, 96 and 128 are on a sector's edge. */
+/* Offsets in bytes. Sectors start at 0, 32, 64, 96 and 128. */
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};

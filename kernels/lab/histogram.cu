@@ -1,6 +1,6 @@
-/* The ladder of the histogram. Value x in [0, 1) is counted in bin floor(x bins), where the product
-   is rounded to float32. Other values are not counted. There are three kinds of input: uniform;
-   skewed, where 15 of 16 values are the same; sorted. docs/lab/histogram.md explains wavefronts. */
+/* The ladder of the histogram. Value x in [0, 1) counts in bin floor(x bins), where the product is
+   rounded to float32. Other values do not count. There are three kinds of input: uniform; skewed,
+   where 15 of 16 values are the same; sorted. docs/lab/histogram.md explains wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>
@@ -11,9 +11,9 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* lanes of a warp; further copies of the bins gain nothing */
+constexpr int LANES = 32; /* lanes of a warp; more copies of the bins would gain nothing */
 
-/* Returns the bin of x. A value that is counted in no bin gets `bins`, one bin too many. */
+/* Returns the bin of x. Values that do not count get bin number `bins`, an extra bin. */
 __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
@@ -23,7 +23,7 @@ const char *refuse_all(int, LabSize size) {
   return size.dim[1] > MOST_BINS ? "there are at most 65536 bins" : nullptr;
 }
 
-/* Called once, for all bins. Counts are integers, so they are exact. */
+/* Counts all values. It is called once, for all bins. Counts are integers, so they are exact. */
 void reference(const LabRange *range) {
   const int bins = (int)range->count;
   lab_exactly(range, [](int64_t) { return 0.0; });
@@ -35,7 +35,7 @@ void reference(const LabRange *range) {
 
 enum Kind { UNIFORM, SKEWED, SORTED };
 
-/* The first values are the borders of [0, 1) and values outside it. */
+/* Makes an input. The first values are the borders of [0, 1) and values outside it. */
 template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float hard[] = {0.0f,    -0.0f,    FLT_TRUE_MIN, 0x1.fffffep-1f, 1.0f, -FLT_TRUE_MIN, -0.5f,
                         FLT_MAX, -FLT_MAX, INFINITY,     -INFINITY,      NAN,  0.99999f,      0.5f,
@@ -48,20 +48,20 @@ template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint
   });
 }
 
-constexpr int THREADS = 1024; /* two blocks make the 2048 threads of a large multiprocessor */
+constexpr int THREADS = 1024; /* two blocks fill a multiprocessor of 2048 threads */
 constexpr int RESIDENT = lab_resident(LAB_CAPABILITY, THREADS, 2);
-constexpr int RESERVED = 1024; /* bytes of a block's shared memory that the system takes */
+constexpr int RESERVED = 1024; /* bytes of shared memory that the system takes per block */
 
 int resident(const GpuLimits *gpu) {
   return lab_resident(gpu->capability, THREADS, 2);
 }
 
-/* Returns the shared memory of each block if blocks fill a multiprocessor with threads. */
+/* Returns how much shared memory a block can have if a multiprocessor is to be full of threads. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Returns the bytes of `copies` copies of all bins. The bin too many is cheaper than a branch. */
+/* Returns the bytes of `copies` copies of all bins. The extra bin costs less than a branch. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -72,7 +72,7 @@ const char *refuse_shared(const LabCall *call) {
              : nullptr;
 }
 
-/* Launches a kernel that adds to counts. The counts start at 0. */
+/* Sets the counts to 0 and launches a kernel that adds to them. */
 template <class Kernel, class... More>
 cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks, int shared,
                             More... more) {
@@ -82,7 +82,7 @@ cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks,
                     size.dim[1], more...);
 }
 
-/* Counts into the result. Grid: one thread per value. Every atomic goes to the L2 cache. */
+/* Counts in the result itself. Grid: one thread per value. Every atomic goes to the L2 cache. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   const int64_t i = lab_thread(THREADS);
@@ -91,16 +91,16 @@ __global__ void __launch_bounds__(THREADS)
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
 
-/* Counts in shared memory, then adds to the result. Grid: as many blocks as fit at once. Lane: copy
-   (lane mod copies). When adding to the result, neighbouring lanes start at different copies, that
-   is, in different banks. */
+/* Counts in shared memory, then adds the counts to the result. Grid: as many blocks as fit at once.
+   A lane counts in copy number lane mod copies of the bins. At the end a thread sums one bin over
+   all copies. Neighbouring lanes start at different copies, so in different banks. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
   extern __shared__ uint32_t counters[]; /* (bins + 1, copies) */
   for (int i = threadIdx.x; i < (bins + 1) * copies; i += THREADS) counters[i] = 0;
   __syncthreads();
-  uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* copies are a power of two */
+  uint32_t *own = counters + (threadIdx.x & (copies - 1)); /* `copies` is a power of two */
   Loads::each(d_values, count, [=](float x) { atomicAdd(own + bin_of(x, bins) * copies, 1u); });
   __syncthreads();
   for (int bin = threadIdx.x; bin < bins; bin += THREADS) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
-/* Takes as many copies, up to MOST (a power of two), as leave room for a second block. */
+/* Uses as many copies, up to MOST (a power of two), as leave room for a second block. */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
   int copies = MOST;
@@ -122,19 +122,19 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
                          copies);
 }
 
-/* Rung 2 has one copy of the bins. Rung 3 has up to 32 side by side, so each lane has a bank. */
+/* Rung 2 has one copy of the bins. Rung 3 has up to 32, so each lane has a bank. */
 struct OneByOne {
-  static constexpr int VALUES = 1; /* values that a thread loads at a time */
+  static constexpr int VALUES = 1; /* values that a thread loads at once */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
     for (int64_t i = lab_thread(THREADS); i < count; i += (int64_t)gridDim.x * THREADS)
       use(d_values[i]);
   }
 };
 
-/* 16-byte loads that a thread has in flight. With 2048 threads, two make 64 KB. */
+/* 16-byte loads that a thread has in flight. With 2048 threads, two loads make 64 KB. */
 constexpr int LOADS = 2;
 
-/* Has 4 LOADS values of this thread. Where none are left, it has -1, which is counted in no bin. */
+/* A thread's 4 LOADS values. Beyond the input they are -1, which does not count. */
 struct Values {
   float x[4 * LOADS];
 
@@ -148,7 +148,7 @@ struct Values {
   }
 };
 
-/* Rung 3 with several 16-byte loads in flight. Block 0 takes the values after the last quad. */
+/* Rung 4 has several 16-byte loads in flight. Block 0 counts the values after the last quad. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {

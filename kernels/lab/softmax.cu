@@ -1,6 +1,5 @@
 /* Softmax of every row: out[c] = exp(z[c] - m) / sum of exp(z - m), where m is the row's largest
-   value. A row of only -INFINITY has no softmax. The last rung is online softmax (Milakov and
-   Gimelshein 2018). */
+   value. A row of only -INFINITY has no softmax. Online softmax: Milakov and Gimelshein 2018. */
 #include "lab/lab.cuh"
 
 #include <float.h>
@@ -42,8 +41,7 @@ void reference(const LabRange *r) {
   allow<THREADS>(r);
 }
 
-/* Three of every eight rows are hard: one has huge values and ties, one equal values, one a single
-   finite value. */
+/* Of every eight rows three are hard: huge values and ties; equal values; a single finite value. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -57,8 +55,7 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* Combines a value over LANES threads: by five exchanges in registers, then for several warps by
-   shared memory and a barrier. */
+/* Combines a value over LANES threads: by shuffles, then by shared memory and one barrier. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
@@ -114,19 +111,17 @@ struct Cut {
   }
 };
 
-/* A row has LANES threads, each with up to WORDS 16-byte words. One warp per row needs no
-   barrier. */
+/* A row has LANES threads, each with up to WORDS 16-byte words. A warp's row needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows of a block; 16 such blocks fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Blocks wanted per SM: 1024, 1280 or 2048 threads. This limits a thread to 64, 48 or 32
+  /* Blocks wanted per SM: 1024, 1280 or 2048 threads. They leave a thread 64, 48 or 32
      registers. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values. It tries more words before more
-   lanes. */
+/* Calls launch with the smallest shape that holds `width` values. Words grow before lanes. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
   constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
@@ -189,8 +184,7 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* Softmax by one reduction. Every thread uses its OWN largest value; the last factor corrects
-   this. */
+/* Softmax by one reduction. A thread uses its OWN largest value; the last factor corrects it. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -210,8 +204,7 @@ struct Once {
   }
 };
 
-/* Computes softmax in registers. Grid: S::ROWS rows per block, S::LANES threads per row. Reads and
-   writes each value once. */
+/* Grid: S::ROWS rows per block, S::LANES threads per row. Reads and writes each value only once. */
 template <class S, class Method>
 __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOCK, S::BLOCKS))
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {

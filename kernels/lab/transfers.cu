@@ -1,8 +1,8 @@
-/* Transfers and streams: an array in host memory, h_y[i] = f(h_x[i]) computed on the device. Copy
-   in, compute and copy out each have their own engine. The ladder cuts the array into chunks. While
-   one chunk is computed, the next comes in and the previous one goes out. The best possible speed
-   with c chunks is c / (c + 2) of the perfect speed. More chunks help until a chunk's calls cost as
-   much time as its bytes. */
+/* Transfers and streams: the device computes h_y[i] = f(h_x[i]) for arrays in host memory. Copy in,
+   compute and copy out each have their own engine. The ladder cuts the array into chunks. While one
+   chunk is computed, the next chunk is copied in and the previous chunk is copied out. With c
+   chunks the best possible speed is c / (c + 2) of the perfect speed. More chunks help until a
+   chunk's calls take as much time as its bytes. */
 #include "lab/lab.cuh"
 
 #include <algorithm>
@@ -10,16 +10,18 @@
 
 namespace {
 
-/* Multiply-adds of f, a multiple of UNROLLED. On an H100 they take 0.069 ns per element; 4 bytes on
-   a link of 55 GB/s take 0.073 ns. The loop and the tail take the rest. */
+/* How many multiply-adds f takes, a multiple of UNROLLED. On an H100 they take 0.069 ns per
+   element; 4 bytes on a link of 55 GB/s take 0.073 ns. The loop and the tail take the
+   difference. */
 constexpr int STEPS = 2304, UNROLLED = 64;
 
-/* One step from y towards 2/5 x, where 3/8 y + 1/4 x is y. It rounds once, on host and device. */
+/* Takes one step towards the fixed point y = 2/5 x of y = 3/8 y + 1/4 x. Host and device round
+   once. */
 __host__ __device__ float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
-/* The host's shortcut to the same result: if a step changes nothing, no later step does. */
+/* The host's shortcut: once a step changes nothing, no later step does. SETTLED steps get there. */
 constexpr int SETTLED = 20;
 
 float f(float x) {
@@ -34,7 +36,7 @@ float f(float x) {
 
 constexpr int THREADS = 256;
 
-/* y[i] = f(x[i]), one thread per element. It always runs all STEPS steps. */
+/* y[i] = f(x[i]), one thread per element, which always runs all STEPS steps. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
   const int64_t i = lab_thread(THREADS);
@@ -48,9 +50,9 @@ __global__ void __launch_bounds__(THREADS)
 
 enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
-constexpr int64_t EDGE = 64; /* in floats: chunks start on 256 bytes, as the arrays do */
+constexpr int64_t EDGE = 64; /* in floats: chunks are aligned to 256 bytes, like the arrays */
 
-/* An array cut into at most `wanted` chunks of `each` elements; the last may be shorter. */
+/* An array that is cut into at most `wanted` chunks of `each` elements. The last may be shorter. */
 struct Chunks {
   int64_t length, each;
   int count;
@@ -61,12 +63,12 @@ struct Chunks {
   }
 };
 
-/* Returns the bytes of device memory: all of x, then all of y. Each chunk has its own place. */
+/* Returns the bytes of device memory: all of x, then all of y, so each chunk has its own place. */
 size_t work(const LabCall *call) {
   return 2 * sizeof(float) * (size_t)round_up(call->size.dim[0], EDGE);
 }
 
-/* Queues the work of one call, and remembers the first error. */
+/* Queues the work of one call, and keeps the first error. */
 struct Queue {
   const LabCall *call;
   Chunks chunks;
@@ -74,7 +76,8 @@ struct Queue {
   float *d_x, *d_y;
   cudaError_t status = cudaSuccess;
 
-  /* The first `count` of the call's streams begin after call->stream, and it ends after them. */
+  /* The first `count` of the call's streams start after earlier work on call->stream. finish()
+     makes call->stream wait for them. */
   Queue(const LabCall *c, int64_t wanted, int count = 0)
       : call(c), chunks(c->size, wanted), streams(count), d_x((float *)c->d_work),
         d_y(d_x + round_up(c->size.dim[0], EDGE)) {
@@ -89,7 +92,7 @@ struct Queue {
     if (status == cudaSuccess) status = s;
   }
 
-  /* Makes `later` wait for what `earlier` has queued by now, whatever the event records next. */
+  /* Makes `later` wait for the work that `earlier` has now. The event may be reused at once. */
   void after(cudaStream_t later, cudaStream_t earlier) {
     note(cudaEventRecord(call->event, earlier));
     note(cudaStreamWaitEvent(later, call->event, 0));
@@ -114,14 +117,14 @@ struct Queue {
   }
 };
 
-/* The whole array on one stream. Pageable and pinned are the same calls on different memory. */
+/* Queues the whole array on one stream. The rungs pageable and pinned differ only in the memory. */
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
   for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
   return queue.finish();
 }
 
-/* Copies both ways at once. No rung can be faster than the link and the host's memory are here. */
+/* Copies both ways at once. The link and the host's memory allow no rung to be faster. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1, 2);
   queue.add(COPY_IN, 0, call->streams[0]);
@@ -129,10 +132,10 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* For the rungs without a sweep. 2 of 34 units are lost to the first and the last chunk. */
+/* The chunks of rungs without a sweep. The first and the last chunk cost 2 of 34 units of time. */
 constexpr int CHUNKS = 32;
 
-/* Chunk i on stream i mod STREAMS. A stream does one thing after the other: no event is needed. */
+/* Queues chunk i on stream i mod STREAMS. A stream keeps the stages in order by itself. */
 template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -141,8 +144,9 @@ template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   return queue.finish();
 }
 
-/* Returns the percent of perfect if every stage of every chunk takes one unit and starts when its
-   stream and engine are free. There are COUNT chunks; 0 means as many as the point says. */
+/* Returns the predicted percentage of the perfect speed. Every stage of every chunk takes one unit
+   of time and starts when its stream and its engine are free. There are COUNT chunks, or
+   call->point chunks if COUNT is 0. */
 template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
   double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {};
@@ -154,7 +158,7 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   return 100.0 * chunks / engine_free[COPY_OUT];
 }
 
-/* One stream per stage, and events from stage to stage. The trainer feeds its GPU like this. */
+/* One stream per stage, with events from stage to stage. The trainer feeds its GPU in this way. */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -167,9 +171,9 @@ cudaError_t launch_roles(const LabCall *call) {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* The least that f needs. The other steps change nothing. */
+     /* Counts only the SETTLED steps that f needs. */
      lab_each<2 * SETTLED>,
-     /* The same operations in the same order, each rounded as IEEE 754 prescribes. */
+     /* The reference does the same operations in the same order, rounded as IEEE 754 prescribes. */
      lab_exactly<f>, .bytes = lab_each<4>}}; /* each way */
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};

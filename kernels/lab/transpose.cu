@@ -26,8 +26,7 @@ cudaError_t launch(const LabCall *call) {
 
 /* ---- 1. one thread per row ----------------------------------------------------------------------
    Thread: a row of the input. Lanes write neighbours, but read a whole row apart: a load touches 32
-   sectors and uses 4 bytes of each. Small blocks spread the few threads over all
-   multiprocessors. */
+   sectors and uses 4 bytes of each. Small blocks spread these few threads widely. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -133,8 +132,8 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: how many turns the banks take to read the tile for one request, or with words of 16
-   bytes for each eight lanes. */
+/* Predicted: turns of the banks to read the tile, per request or (16-byte words) per eight
+   lanes. */
 const LabRung rungs[] = {
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},

@@ -1,22 +1,23 @@
-/* Vectors: fill, scale, saxpy, exponentiate. Memory decides everything, and it moves sectors of 32
-   bytes. What counts is which bytes the 32 lanes of a warp ask for in ONE instruction. */
+/* Vectors: fill, scale, saxpy, exponentiate. Memory limits them all, and memory moves sectors of 32
+   bytes. So the speed depends on which bytes the 32 lanes of a warp access in ONE instruction. */
 #include <cmath>
 
 #include "lab/lab.cuh"
 
 namespace {
 
-constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* rounding to float32, after rounding to double */
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* error of rounding first to double, then to
+                                                    float32 */
 
 constexpr float FACTOR = 1.7f;
-/* All four bytes are 0x3f, so that cudaMemset, which sets bytes, can write it. */
+/* All four bytes of the float are 0x3f, so that cudaMemset, which sets bytes, can write it. */
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
 enum { FILL, SCALE, SAXPY, EXPONENTIATE, PROBLEMS };
 template <int PROBLEM> constexpr int INPUTS = PROBLEM == FILL ? 0 : PROBLEM == SAXPY ? 2 : 1;
 
-/* The operation on one element, in float on the GPU and in double for the reference. */
+/* Returns the result for one element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
   if (PROBLEM == EXPONENTIATE) return std::exp(x);
@@ -31,14 +32,14 @@ template <int PROBLEM> void reference(const LabRange *r) {
     r->expected[i] = result_of<PROBLEM>(x, y);
     r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product rounds, too */
-    /* CUDA C++ Programming Guide: 2 ulp, one of which is up to 2 units and at least 2^-149 */
+    /* CUDA C++ Programming Guide: 2 ulp; an ulp is up to 2 UNIT and at least 2^-149 */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
   }
 }
 
 constexpr int BLOCK = 256;
 
-/* Makes word i of the result: WIDTH neighbouring elements, by one load per input and one store. */
+/* Computes word i of the result, WIDTH neighbours, by one load per input and one store. */
 template <int PROBLEM, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
@@ -51,8 +52,9 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
 }
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
-   Grid: all elements, BLOCK per block. Lane: the element next to its neighbour's, so a warp's
-   request is 128 bytes in a row, 4 whole sectors. It pays for starting 2^20 blocks of 1 KB. */
+   Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements, so
+   a warp's request is 128 contiguous bytes, 4 whole sectors. It pays for starting 2^20 blocks of 1
+   KB. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -68,10 +70,10 @@ cudaError_t launch_element(const LabCall *call) {
 }
 
 /* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
-   Thread: SEGMENT elements in a row, as one would divide a loop among the cores of a CPU. Lanes are
-   128 bytes apart, so each request touches 32 sectors for 4 bytes of each. Rung 3 loads TOGETHER
-   elements before it stores the first. */
-constexpr int SEGMENT = 32; /* per thread, a line of the cache */
+   Thread: SEGMENT contiguous elements, as one would divide a loop among the cores of a CPU. Lanes
+   are 128 bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 3 loads
+   TOGETHER elements before it stores the first. */
+constexpr int SEGMENT = 32; /* elements of a thread: a cache line */
 constexpr int TOGETHER = 8; /* a sector */
 
 template <int PROBLEM, int UNROLL>
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(BLOCK)
     segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count) {
   const int64_t first = (lab_thread(BLOCK)) * SEGMENT;
-  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1 if there are none */
+  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1 if this thread has none */
 #pragma unroll UNROLL
   for (int i = 0; i < mine; i++) do_word<PROBLEM, 1>(x, y, out, first + i);
 }
@@ -91,12 +93,12 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements, as far apart as the grid has threads. So at every step lanes are
-   neighbours. The grid fits the GPU, not the data. Rung 5 has words of 16 bytes. Arrays start on
-   256 bytes (lab.h), so single threads handle only the last elements. Rung 6 has a grid of the
-   data's size again, so the loop runs once (docs/lab/vector.md). */
+   Thread: several elements, one grid of threads apart. So in every step lanes have neighbouring
+   elements. The grid fits the GPU, not the data. Rung 5 uses words of 16 bytes. Arrays are aligned
+   to 256 bytes (lab.h), so only the last elements need threads of their own. Rung 6 has one thread
+   per word again, so the loop runs once (docs/lab/vector.md). */
 
-/* Four times the 8 blocks that a multiprocessor holds. Blocks that end make room for others. */
+/* Four times the 8 blocks that a multiprocessor holds. When a block ends, another starts. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
 template <int PROBLEM, int WIDTH>
@@ -134,7 +136,7 @@ const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 
                                        problem<SAXPY, 2>("saxpy"),
                                        problem<EXPONENTIATE, 1>("exponentiate")};
 
-/* Predicted: sectors of 32 bytes that a warp's request touches. */
+/* Predicted: how many sectors of 32 bytes a warp's request touches. */
 const LabRung rungs[] = {
     {"element",
      "One thread per element: neighbouring lanes take neighbouring elements, a request is four "

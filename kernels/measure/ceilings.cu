@@ -1,4 +1,4 @@
-/* Kernels that do one thing. mlp-bench and mlp-lab measure with them what a GPU can do at most. */
+/* Kernels that do only one thing. mlp-bench and mlp-lab measure a GPU's limits with them. */
 #include <cooperative_groups.h>
 
 #include "epoch/mail.cuh"
@@ -7,21 +7,21 @@ namespace {
 
 constexpr int BARRIER_THREADS = 256;
 
-/* Does nothing: its time is the cost of a launch. */
+/* Does nothing. Its time is the cost of a launch. */
 __global__ void nothing() {
 }
 
-/* Passes `count` barriers of the whole grid, one after the other. */
+/* Waits at `count` barriers of the whole grid, one after the other. The grid must be resident. */
 __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
   for (int i = 0; i < count; i++) grid.sync();
 }
 
-/* Packets lie on lines of their own, in many parts of the L2 cache, some nearer, some farther. */
+/* Each packet has its own cache line. The lines are spread over the L2 cache, near and far. */
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Two blocks of one thread write the same line in turn. A round trip is two packets. */
+/* Two blocks of one thread each write the same line alternately. A round trip is two packets. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;
@@ -36,8 +36,8 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
-/* Keeps the arithmetic units full with chains of fused multiply-adds. Any grid; FMA_THREADS threads
-   per block. A store that never happens keeps the compiler from removing the chains. */
+/* Keeps the arithmetic units busy with chains of fused multiply-adds. Any grid, with FMA_THREADS
+   threads per block. The store never happens, but keeps the compiler from removing the chains. */
 constexpr int FMA_THREADS = 256, FMA_CHAINS = 8, FMA_STEPS = 32;
 static_assert(FMA_OPERATIONS == 2.0 * FMA_THREADS * FMA_CHAINS * FMA_STEPS, "as kernels.h has it");
 
