@@ -116,7 +116,7 @@ TEST(test_each_kind_draws_its_own) {
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
-  int alike = 0; /* x and y are independent */
+  int alike = 0; /* must stay small, as x and y are independent */
   for (uint32_t row = 0; row < DRAWS; row++) {
     AugmentMap alone[AUGMENT_ELASTIC]; /* one map per kind */
     for (int k = 0; k < AUGMENT_ELASTIC; k++)

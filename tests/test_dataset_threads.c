@@ -49,7 +49,7 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* ROWS: of a member */
+enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* ROWS: rows per member */
 
 static int wait_for_rows(void *unused, Error *why) {
   (void)unused;

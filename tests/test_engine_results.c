@@ -21,7 +21,7 @@ static void assert_at_most(const char *name, const char *who, const char *what, 
 typedef struct {
   const char *name;
   Optimizer optimizer;
-  float rule[4]; /* rate, beta1, beta2, epsilon */
+  float rule[4]; /* learning rate, beta1, beta2, epsilon */
   float smoothing, dropout[2], ema;
   PixelScale pixels;
 } Variant;
@@ -61,9 +61,9 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
 /* Checks the errors after some 50 steps. Errors of weights are relative to the distance that
    training moved them (way_error). Float32 products are exact to about 1e-6. Each step adds such an
    error to the weights. The largest measured error is 5e-6; the bound 2e-5 leaves a factor of 4.
-   Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2; the latter's momentum is
-   off by up to 0.11. Two bf16 terms make 2e-3. A missing gradient, an extra row or a wrong mean
-   makes over 1e-3.
+   Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2. The momentum of such wide
+   layers is off by up to 0.11. Two bf16 terms make 2e-3. A missing gradient, an extra row or a
+   wrong mean makes over 1e-3.
 
    Only a ReLU can amplify a rounding. If its input is almost 0, it may be positive in one
    computation and negative in the other. Only one of them then has the row's gradient: a flip.

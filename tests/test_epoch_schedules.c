@@ -25,8 +25,8 @@ typedef struct {
   uint64_t seed;       /* seed of the network and the rows */
 } EpochCase;
 
-/* KB of shared memory of a GPU that runs one cluster of blocks at once. Two hidden layers take two
-   clusters, so their head is by mail. */
+/* KB of shared memory of a GPU that can run only one cluster of blocks at a time. Two hidden layers
+   need two clusters, so they send their results to the head by mail. */
 enum { HOPPER = 227 };
 
 /* Bounds for float32 sums of hundreds of products. The largest measured errors are 3e-6 of the
@@ -59,7 +59,7 @@ static uint16_t *labels;
 static uint32_t *order, overflowed;
 static void *mail, *work;
 static Outcome start, now;
-static void *first_outcome;          /* of the first run; NULL before that run */
+static void *first_outcome;          /* the first run's; NULL before that run */
 static double *parameters, *moments; /* results of the reference */
 static EngineSums first_step;        /* the reference's sums of the first step */
 
@@ -380,8 +380,8 @@ TEST(test_finds_barrier_left_out) {
   }
 }
 
-/* With one buffer instead of two, a thread that is a step ahead overwrites mail that is not yet
-   read. */
+/* If mail has one buffer instead of two, a thread that is a step ahead overwrites mail that was not
+   yet read. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
     OK(begin_trial(&little));

@@ -119,7 +119,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   return process_status(child);
 }
 
-/* Returns what the sentence about a failure of this function must contain; fault.c sets errno. */
+/* Returns what the message about a failure of the function must contain. fault.c sets the errno. */
 static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;

@@ -6,7 +6,7 @@
 enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
-  B_ROWS = 2 * MOST_TERMS, /* every second row is skipped */
+  B_ROWS = 2 * MOST_TERMS, /* kernels skip every second row */
   ROW = 160,               /* floats: more than a tile's width, to find writes beside the tile */
   OUTPUT = 128 * ROW,      /* also enough rows for the test of copies */
 };

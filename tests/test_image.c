@@ -227,7 +227,7 @@ TEST(test_what_stb_does_not_check) {
                      "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
                      "\0\0\0\0\0\0\377\2\0\0",
                      45);
-  assert_refused(picture, "a Huffman table of it is too large"); /* the second table of a segment */
+  assert_refused(picture, "a Huffman table of it is too large"); /* the segment's second table */
   tables[1] = 0xe4;                                              /* a segment without tables */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "shows no digit");
@@ -325,7 +325,7 @@ TEST(test_scans) {
   }
 }
 
-/* Marks of scans do not count in a skipped segment, such as a camera's small picture, or after the
+/* Scan markers do not count in a skipped segment, such as a camera's small picture, or after the
    end of the picture. They count right after a segment, where stb finds them, too. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {

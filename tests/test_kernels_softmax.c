@@ -24,7 +24,8 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Returns a logit. If two of 33 classes or more tie, a lower lane reads the second of the two. */
+/* Returns a logit. In ties of 33 classes or more, lane 1 has the first of two, lane 0 the
+   second. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -44,7 +45,7 @@ typedef struct {
   Batch batch;
   Values z; /* (rows, classes) */
   int classes;
-  double *log_p; /* (rows, classes), in float64 */
+  double *log_p; /* log-probabilities (rows, classes), in float64 */
 } SoftmaxCase;
 
 /* Subtracts the largest logit first: at -1e30, adding a logarithm to it would change nothing. */

@@ -204,7 +204,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 /* Returns size `index`: edge cases, which differ in each dimension, the largest, random sizes. */
 static LabSize size_to_test(const LabTopic *topic, int index) {
-  static const int factor[LAB_DIMS] = {1, 7, 11}; /* no divisors of EDGES, so all edges occur */
+  static const int factor[LAB_DIMS] = {1, 7, 11}; /* coprime to EDGES, so all edges occur */
   LabSize size;
   for (int d = 0; d < LAB_DIMS; d++) {
     const int64_t most = smaller(topic->tested.dim[d], !quick()              ? INT64_MAX

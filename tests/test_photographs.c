@@ -59,7 +59,7 @@ static float pixel(const uint8_t *pixels, int x, int y) {
   return x < 0 || y < 0 || x >= SIDE || y >= SIDE ? 0 : (float)pixels[y * SIDE + x] / 255;
 }
 
-/* Interpolates between the pixels around (x, y). */
+/* Returns the ink at (x, y), interpolated between the pixels around it. */
 static float ink_at(const Placed *placed, float x, float y) {
   const float u = (x - placed->left) / placed->zoom - 0.5f;
   const float v = (y - placed->top) / placed->zoom - 0.5f;
@@ -198,7 +198,7 @@ TEST(pieces_become_digits) {
     Bar bars[BARS];
     const char *boxes;
   } cases[] = {
-      /* the roof of a digit, and dust */
+      /* a digit whose top bar is loose, and dust */
       {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
       /* one digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},

@@ -10,7 +10,7 @@
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* 2 x 2, since augmentation needs squares */
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* PIXELS: 2 x 2, because augmentation needs squares */
 
 /* Files in the working folder of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
@@ -54,10 +54,10 @@ typedef struct Run {
   /* what the test asks for */
   double patience;
   int fail;         /* the epoch whose event fails; 0 means none */
-  int stop;         /* the call of the stop event that ends the run, from 1; 0 for no event */
+  int stop;         /* number, from 1, of the stop event that ends the run; 0 means no event */
   int refused;      /* number of engines that cannot be opened */
   uint32_t aligned; /* the engine's `aligned` */
-  int bad_train, bad_test; /* the call whose loss is NaN, from 1; 0 means none */
+  int bad_train, bad_test; /* number, from 1, of the call whose loss is NaN, or 0 */
   const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
@@ -355,7 +355,7 @@ TEST(failures_stop_the_run) {
 #define ADVICE ": try a lower --lr"
 #define IN_STEPS(steps) "the training" LOSS "in steps " steps ADVICE
 #define DIVERGES 8200, 100            /* a step multiplies a weight by -99 */
-#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps, later in 13 parts */
+#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps, in one call or, with stop events, 13 */
   static const struct {
     int rows;
     float rate;

@@ -16,7 +16,7 @@ static bool are_same(const Options *a, const Options *b) {
   return true;
 }
 
-/* Returns true if a line of a configuration file can hold every value. A name may be any text. */
+/* Returns true if every value fits a line of a configuration file. Names of files may not fit. */
 static bool fit_lines(const Options *o) {
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
     const ShortText value = row->kind->get(row, o);

@@ -12,7 +12,7 @@ static const char path[] = "x.csv";
 TESTS_WITH(folder_enter, folder_close);
 
 static inline void write_file(const char *text, size_t length) {
-  remove(path); /* starts a new file, because truncating one may wait until it is written back */
+  remove(path); /* because truncating a file may wait until its old data are on disk */
   folder_write_bytes(path, text, length);
 }
 
@@ -84,11 +84,11 @@ static inline void assert_read_rows(const Table *expected) {
   assert_memory_equal(got.labels, expected->labels, got.rows * sizeof *got.labels);
 }
 
-/* A file, and the result of reading it. */
+/* A file, and the expected result of reading it. */
 typedef struct {
   const char *text;
   const char *rows; /* the expected rows, each as "label,pixel,...;" */
-  int line, column; /* of the error; 0 if the message has none */
+  int line, column; /* place of the error; 0 if the message has none */
   const char *what; /* the error's message after path and place; NULL if no error is expected */
 } CsvCase;
 

@@ -79,8 +79,8 @@ typedef struct {
   float learning_rate, momentum, weight_decay;
   uint64_t steps; /* number of steps to train */
   uint64_t seed;  /* seed of the initial parameters */
-  bool flips;     /* of two computations, only one may see a ReLU's input as positive: see
-                     assert_near in test_engine_results.c */
+  bool flips;     /* rounding may change the sign of a ReLU's input: see assert_near in
+                     test_engine_results.c */
   bool quick;
   int lit; /* -1 to 7: lit / 8 is added to the share of pixels that are not 0 */
 } Case;
@@ -271,8 +271,8 @@ static inline EngineSums collect(Engine *engine) {
 
 /* The results of training. */
 typedef struct {
-  float *parameters;     /* followed in memory by: */
-  float *momentum;       /* and after it the optimizer's other arrays */
+  float *parameters;     /* the first of several arrays in one block of memory */
+  float *momentum;       /* the second; the optimizer's other arrays follow */
   size_t floats, states; /* floats per array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;

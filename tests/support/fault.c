@@ -30,7 +30,7 @@
 
 typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUDA } Kind;
 
-/* test_faults.c has the same list. */
+/* The errno of each kind of failure. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
 static unsigned long at; /* FAULT_AT; nothing fails while it is 0, which it is until begin() */
@@ -156,7 +156,7 @@ FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
 FAILING(OPEN, int, mkostemp, (char *path, int flags), (path, flags))
 FAILING(MODE, int, fchmod, (int file, mode_t mode), (file, mode))
 
-/* Standard error never fails, so that the message about a failure is printed. */
+/* Writing to standard error never fails, so that messages about failures are printed. */
 ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }

@@ -26,7 +26,7 @@ enum { POISON = 0xFF, MAX_GUARD = 1024, MAX_BLOCKS = 1024 };
 static size_t guard = MAX_GUARD;
 
 static struct {
-  uint8_t *d_start; /* guard bytes, the data, guard bytes */
+  uint8_t *d_start; /* a guard zone, the data, a guard zone */
   size_t bytes;     /* size of the data */
 } blocks[MAX_BLOCKS];
 static int block_count;

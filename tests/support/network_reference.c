@@ -159,7 +159,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        EngineSums *sums) {
   const Network *n = &config->network;
   const Training *training = &config->training;
-  double *average = training->ema > 0 ? parameters : NULL; /* of the trained parameters */
+  double *average = training->ema > 0 ? parameters : NULL; /* moving average of the weights */
   if (average) parameters = state + training_moments(training) * n->floats;
   double *x = reference_zeros(area(rows, n->size[0]), sizeof *x);
   double *gradient = reference_zeros(n->floats, sizeof *gradient);

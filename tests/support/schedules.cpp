@@ -63,7 +63,7 @@ struct Late {
    or has run for long. A training step takes thousands of runs. A slow warp runs only if no other
    warp can run and no mail is on its way. */
 struct Schedule {
-  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: in all blocks */
+  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: the same in all blocks */
   uint32_t one_in;                                          /* one in `one_in` is slow */
   int period;                                               /* log2 of the time it stays slow */
   uint32_t delay, rarely; /* packets are up to `delay` late; one in `rarely`, up to 64 times that */
@@ -291,7 +291,7 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* a waiting lane may want the mail that came */
+      wake_all(slot.waiting); /* lanes may wait for the mail that just came */
   }
 }
 

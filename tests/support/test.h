@@ -32,7 +32,7 @@
   for (int y = 0; y < (height); y++)                                                               \
     for (int x = 0; x < (width); x++)
 
-/* A pair of texts: the input, and the expected output or message. */
+/* An input, and the expected output or message. */
 typedef struct {
   const char *given, *wanted;
 } Pair;
@@ -55,7 +55,7 @@ typedef struct {
   __attribute__((constructor)) static void register_fixtures(void) {                               \
     tests_register_fixtures(setup, teardown);                                                      \
   }                                                                                                \
-  _Static_assert(1, "") /* takes the semicolon */
+  _Static_assert(1, "") /* lets a semicolon follow */
 
 /* The error of the last call that failed. */
 __attribute__((unused)) static Error error;
