@@ -1,12 +1,11 @@
-/* Backward through one layer in one kernel: dX = dZ W times the activation's slope. The slope is
-   applied to the sum in its register. Level `none` writes dX, then reads it and the activation, and
-   writes it again. */
+/* Backward through one layer in one kernel: dX = dZ W times the activation's slope. The kernel
+   applies the slope while the sum is in a register. Level `none` writes dX, reads dX and the
+   activation, and writes dX again. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: multiplies by the activation's slope, which is 0 for dropped values, and stores dX.
- */
+/* The epilogue. It multiplies by the activation's slope (0 for dropped values) and stores dX. */
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;
@@ -31,8 +30,8 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W, masked. A block has one tile of dX (rows, in). A value takes
-   2 * out operations. */
+/* Computes dX = dZ W times the slope. Block: one tile of dX (rows, in). A value takes 2 * out
+   operations. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {
@@ -62,8 +61,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
           valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
-  /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
-     terms. */
+  /* If a size is not a multiple of 4, values are read one by one, with three terms in any case. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

@@ -1,11 +1,11 @@
 /* Forward through one layer in one kernel: Y = activate(X W^T + b), then dropout. The
-   pre-activation never leaves its registers. Level `none` writes and reads it twice more, 8 bytes
-   per value each time. The first layer reads its pixels as bytes, a quarter of float32. */
+   pre-activation never leaves registers. Level `none` writes and reads it twice more, 8 bytes per
+   value each time. The first layer reads its pixels as bytes, a quarter of float32's size. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: adds the bias, activates, drops and stores Y. */
+/* The epilogue. It adds the bias, activates, applies dropout and stores Y. */
 struct Activated {
   using Prefetched = float;
   using PrefetchedSegment = Floats;
@@ -15,13 +15,13 @@ struct Activated {
   bool activates;
   Dropout dropout;
   float scale;     /* factor of values that are not dropped */
-  BatchView batch; /* its positions decide what dropout drops */
+  BatchView batch; /* dropout depends on the positions of its rows */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     float y = finish(value, bias);
-    if (dropout.share > 0.0f) /* the condition is the same for the whole grid */
+    if (dropout.share > 0.0f) /* the same branch in the whole grid */
       y = drop(y, words(row, column / 4).word[column % 4]);
     d_y[(size_t)row * out + column] = y;
   }
@@ -49,7 +49,7 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b). A block has one tile of Y. A value takes 2 * in operations. */
+/* Computes Y = activate(X W^T + b). Block: one tile of Y. A value takes 2 * in operations. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {
@@ -62,8 +62,8 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const Activated &
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
-  /* large: the tile for large batches. For a float input, pairs of pieces pay, because they share
-     the split of their rows. Pixels need no split. */
+  /* `large` is the tile for large batches. Pairs of pieces pay for a float input, because both
+     pieces use the same split values of X. Pixels need no split. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
     return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {
@@ -86,8 +86,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
-  /* If 4 does not divide a size, values are read one by one. There are no such kernels for two
-     terms. */
+  /* If a size is not a multiple of 4, values are read one by one, with three terms in any case. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;

@@ -1,24 +1,24 @@
-/* The gemms of the fused kernels: small, medium and large tiles. fragment.cuh says how a warp
-   multiplies, on tensor cores or, below compute capability 8.0, in float32.
+/* The gemms of the fused kernels, with small, medium or large tiles. fragment.cuh says how a warp
+   multiplies: on tensor cores or, below compute capability 8.0, in float32.
 
    Each float32 is the sum of three bf16 terms (bf16_split.cuh), so the product of two float32 is
    nine products of bf16. The three smallest products, below 2^-24, are left out; the result still
-   has the accuracy of float32. A pixel needs only three products. --precision tf32 keeps two terms
-   and three products.
+   has float32's accuracy. A pixel has one term, so it needs only three products. --precision tf32
+   keeps two terms and three products.
 
-   The epilogue decides what happens to the finished C. It works value by value in small and medium
-   tiles, and by segments of a row in large tiles. prefetch() or prefetch_segment() reads early what
-   the result will be combined with; operator() or store_segment() combines and stores the result.
-   So forward, backward and weight gradient are one gemm.
+   The epilogue decides what happens to the finished C. In small and medium tiles it finishes single
+   values, in large tiles segments of rows. prefetch() or prefetch_segment() reads the other inputs
+   of the epilogue early; operator() or store_segment() combines them with the result and stores it.
+   So forward, backward and weight gradient share one gemm.
 
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
-   at once. SLICES warps share a tile. Each has a part of k (split-K). Their sums are added in a
-   fixed order.
-   - medium_tile: a block computes several 16 x 16 pieces, so that a value is split once for two
+   at once. SLICES warps share a tile, and each sums a part of k (split-K). A fixed order adds their
+   sums.
+   - medium_tile: a block computes several 16 x 16 pieces, so that splitting a value once serves two
    pieces. It pays if medium tiles fill the GPU. For one piece it would take 8 to 16 instructions
    more than small_tile.
-   - large_tile: slabs of A and B go to shared memory. Their values are split once and read by
-   several warps, while the next slab is fetched. It pays from some hundred rows on. */
+   - large_tile: slabs of A and B go to shared memory. A value is split once for several warps, and
+   the next slab is fetched meanwhile. It pays from some hundred rows on. */
 #pragma once
 
 #include "layer/fragment.cuh"
@@ -31,19 +31,18 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* ---- small tiles -------------------------------------------------------------------------- */
 
-/* The small tile. A batch of 64 rows and 300 neurons makes 76 blocks. The time
-   of such a short kernel depends on the number of instructions that a warp runs one after the
-   other. So 16 warps share the k-steps, and each has few. */
+/* The small tile. 64 rows and 300 neurons make 76 blocks. The time of such a short kernel depends
+   on how many instructions a warp runs one after the other. So 16 warps share the k-steps, and each
+   has only a few. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
 };
 
-/* The gemm of the block's small tile. A warp takes every SLICES-th k-step of 16.
-   Each value is read once. */
+/* Computes the block's small tile. A warp has every SLICES-th k-step. Each value is read once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
-  /* Prologue: where this lane stands. */
+  /* Prologue: the place of this lane. */
   using Step = Arithmetic::SmallStep<A, B, 1>;
   constexpr int STRIDE = 16 * SmallTile::SLICES, PITCH = 17;
   __shared__ alignas(16) float shared[SmallTile::SLICES][larger(16 * PITCH, Step::FLOATS)];
@@ -74,7 +73,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
     step.take_a(0, x);
     y.zero_out_of_bounds(b, j0, k, lines_b);
     step.take_b(y);
-    if (k + STRIDE < depth) { /* the next step's loads are in flight while this step multiplies */
+    if (k + STRIDE < depth) { /* the next step's loads run while this step multiplies */
       RawFragment<B>::seek(b, j0, k + STRIDE, lines_b);
       x.fetch(a, i0, k + STRIDE, lines_a);
       y.fetch(b, j0, k + STRIDE, lines_b);
@@ -97,18 +96,20 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
-/* DOWN x WIDE pieces of 16 x 16. A value that a warp has split serves several pieces. */
+/* A medium tile: DOWN x WIDE pieces of 16 x 16. A split value serves several pieces. */
 template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
-  static constexpr int PITCH = COLUMNS + 1; /* in floats, of a finished tile in shared memory */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* how many slices fit there */
+  static constexpr int PITCH = COLUMNS + 1; /* of the finished tile in shared memory, in floats */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* how many slices' sums fit
+                                                                        there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up the slices in a fixed order. Then an element is the sum over the first SUMS tiles. */
+/* Stores the slices' sums in shared memory, added in a fixed order to SUMS tiles for the caller to
+   add. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -127,10 +128,10 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
   }
 }
 
-/* As small_tile, for the block's medium tile. A thread finishes every THREADS-th element. */
+/* Computes a medium tile as small_tile() does. A thread finishes every THREADS-th element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
-  /* Prologue: where this lane stands. */
+  /* Prologue: the place of this lane. */
   using Step = Arithmetic::SmallStep<A, B, Shape::DOWN>;
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
   __shared__ alignas(16) float shared[larger(Shape::SUMS * TILE, Shape::SLICES * Step::FLOATS)];
@@ -152,7 +153,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. After its split a fragment's next step is
+  /* Split and multiply: this warp's part of k. After a fragment is split, its next step is
      fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
@@ -207,12 +208,12 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH is the largest for which the terms of both slabs fit 48 KB of shared memory. */
+/* DEPTH is the largest with which the terms of both slabs fit into 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few columns: a forward pass to 100 neurons has enough of them for every multiprocessor. */
+/* For few columns. With these tiles a layer of 100 neurons keeps every multiprocessor busy. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
-/* For gradients. 300 x 784 weights are 130 of these tiles, and a batch of 64 rows is one slab. */
+/* For gradients. 300 x 784 weights are 130 tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
 /* A slab of one operand, SIDE x DEPTH: fetched into registers, split, stored to shared memory. */
@@ -235,7 +236,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static __device__ int at_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) % (LINE / 4) * 4;
   }
-  /* Finds the lines of the slab at (first, k). If ALONG_K, they are the same for every k. */
+  /* Finds the lines of the slab at (first, k). If ALONG_K, every k has the same lines. */
   __device__ void seek(const Operand &operand, int first, int k) {
     unrolled (n, QUADS) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
   }
@@ -252,9 +253,9 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   }
 };
 
-constexpr int SEGMENT = 8; /* values of a row of C that one thread finishes together */
+constexpr int SEGMENT = 8; /* neighbours in a row of C that one thread finishes together */
 
-/* The finished tile goes through the same shared memory. So a thread finishes whole segments. */
+/* The finished tile in shared memory, where the slabs were. A thread gets whole segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* in floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
@@ -265,7 +266,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT floats of a row, of which `count` exist. If `vector`, they move as 16-byte words. */
+/* SEGMENT neighbours of a row, of which `count` exist. If `vector`, they move as 16-byte words. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -296,13 +297,12 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
-/* The gemm of one large tile: the sum over k from `from` to `to`. It uses LARGE_TILE_BYTES of
-   shared memory. Warp: DOWN x WIDE pieces of 16 x 16. Reads (to - from) * (ROWS + COLUMNS)
-   values. */
+/* Computes one large tile: the sum over k from `from` to `to`. Warp: DOWN x WIDE pieces of 16 x 16.
+   A block reads (to - from) * (ROWS + COLUMNS) values. `shared` has LARGE_TILE_BYTES. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
-  /* Prologue: where this block and this warp stand. */
+  /* Prologue: the place of this block and this warp. */
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
@@ -318,8 +318,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   SlabA slab_a;
   SlabB slab_b;
 
-  /* Fetch: the first slabs, into registers. Arrays that no kernel of a step writes are fetched
-     before the wait. */
+  /* Fetch: the first slabs, into registers. CONSTANT arrays are fetched before the wait. */
   a.begin();
   b.begin();
   slab_a.seek(a, i0, from);
@@ -330,7 +329,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   if (!A::CONSTANT) slab_a.fetch(a, i0, from);
   if (!B::CONSTANT) slab_b.fetch(b, j0, from);
 
-  /* Prefetch: what the epilogue will need, which is in flight while the gemm runs. */
+  /* Prefetch: the epilogue's other inputs. These loads run while the gemm runs. */
   constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
   constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of one thread */
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
@@ -347,12 +346,12 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
-    /* Fetch: the next slabs, into registers. They are in flight while these are multiplied. */
+    /* Fetch: the next slabs, into registers. These loads run while this slab is multiplied. */
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
-    /* Multiply: STEP of k at a time, all pairs of the warp's fragments. */
+    /* Multiply: for each STEP of k, all pairs of the warp's fragments. */
     unrolled_by (k, Shape::DEPTH, Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
       unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
@@ -365,7 +364,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     __syncthreads();
   }
 
-  /* Epilogue: through shared memory into segments of rows, which are combined and stored. */
+  /* Epilogue: collect segments of rows through shared memory, combine and store them. */
   constexpr int PITCH = FinishedTile<Shape>::PITCH;
   float *tile = reinterpret_cast<float *>(shared);
   unrolled (r, DOWN)
@@ -384,7 +383,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
 /* ---- which tile ---------------------------------------------------------------------------- */
 
-/* The gemm of this block's tile, of any shape. blockIdx.y counts tiles down, blockIdx.x across. */
+/* Computes this block's tile, of any shape. blockIdx.y counts tiles down, blockIdx.x across. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void tile_of_block(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   if constexpr (Shape::TILE == LARGE) {
@@ -401,12 +400,12 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-constexpr unsigned MULTIPROCESSORS = 132; /* multiprocessors of a big GPU */
+constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 
-/* Returns true if medium tiles are faster than small tiles. They are if the rounds of tiles are at
-   least BUSY full and every warp has a k-step. On an H200 medium tiles took 6.1 us instead of 7.9
-   for (1000, 784) by 128 rows. Where the condition fails they lose: 11.3 us instead of 9.5 for
-   (300, 784) by 512, in 160 tiles, and 3.9 instead of 3.1 for (300, 100) by 256. */
+/* Returns true if medium tiles are faster than small tiles: if the rounds of tiles are at least
+   BUSY % full and every warp has a k-step. On an H200, for weights (1000, 784) and 128 rows, medium
+   tiles took 6.1 us and small tiles 7.9. Where the condition fails, medium tiles lose: 11.3 us to
+   9.5 for (300, 784) and 512 rows, in 160 tiles, and 3.9 to 3.1 for (300, 100) and 256. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
@@ -415,7 +414,7 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) for the fastest tile of C (m, n). PAIRS: also medium tiles of two
+/* Returns launch(shape) with the fastest tile for C (m, n). PAIRS allows medium tiles of two
    pieces. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
@@ -426,7 +425,7 @@ cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   return launch(SmallTile{});
 }
 
-/* blockIdx.y counts tiles of rows, and is at most 65535. */
+/* Returns true if a grid can cover C (m, n). blockIdx.y, the row of tiles, is at most 65535. */
 static inline bool valid_tiling(int m, int n) {
   return m > 0 && n > 0 && m <= 65535 * 16;
 }

@@ -1,23 +1,25 @@
 /* The last layer (the head), forward and backward in one kernel: logits, softmax, cross-entropy,
-   the gradient of the logits, and the gradient of the layer's input through the previous
+   the gradient of the logits, and the gradient of the layer's input times the slope of the previous
    activation.
 
-   With 10 classes, separate kernels for forward, softmax and backward compute very little. Their
-   time is three times the latency of a launch and of the L2 cache. In this kernel a row's input
-   stays in registers. The weights are in shared memory or, with few rows of many inputs, in
-   registers. Logits are sums of float32 products, because 10 columns would not fill a tile of the
-   tensor cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the
-   bytes that no longer move. */
+   With 10 classes, separate kernels for forward, softmax and backward would compute very little.
+   Each would mostly wait for its launch and for the L2 cache. In this kernel a row's input stays in
+   registers. The weights are in shared memory or, with few rows of many inputs, in registers.
+   Logits are sums of float32 products, because 10 columns would not fill a tile of the tensor
+   cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the bytes
+   saved. */
 #include "layer/planes.cuh"
 
 namespace {
 
-constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 multiprocessors */
+constexpr int WARPS = 4; /* warps of a block, each with a row: a batch of 64 uses 16
+                            multiprocessors */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* up to ALONE_INPUTS inputs, one warp computes
-                                                        a row; up to SHARED_ROWS it has a block */
+constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a whole block if it has more than
+                                                        ALONE_INPUTS inputs and the batch at most
+                                                        SHARED_ROWS rows; else one warp */
 
-/* Sums partial[c] over the warp for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
+/* Sums partial[c] over the warp, for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
 #pragma unroll
   for (int half = MAX_CLASSES / 2, bit = 16; half > 0; half /= 2, bit /= 2) {
@@ -31,7 +33,7 @@ __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
   return partial[0] + __shfl_xor_sync(FULL_WARP, partial[0], 1);
 }
 
-/* Copies `count` weights to shared memory, in groups of four, with AHEAD loads in flight. */
+/* Copies `count` weights to shared memory, four at a time, with AHEAD loads in flight. */
 __device__ void load_weights(const float *d_w, int count, float *w) {
   constexpr int AHEAD = 5, THREADS = 32 * WARPS;
   const int fours = count / 4;
@@ -46,7 +48,8 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up each class over the block's warps, in their order. sums: (WARPS, MAX_CLASSES). */
+/* Adds up each class over the block's warps, in their order. sums (WARPS, MAX_CLASSES) is
+   scratch. */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
@@ -56,7 +59,7 @@ __device__ float sum_of_warps(float own, float *sums) {
   return sum;
 }
 
-/* Adds up the values of a row's classes. Each lane has the value of class lane / 2. */
+/* Adds up a value over a row's classes. Each lane has the value of class lane / 2. */
 __device__ float add_classes(float value) {
 #pragma unroll
   for (int bit = 16; bit > 1; bit /= 2) value += __shfl_xor_sync(FULL_WARP, value, bit);
@@ -64,12 +67,11 @@ __device__ float add_classes(float value) {
 }
 
 struct RowSoftmax {
-  float largest, sum; /* sum: of exp(z - largest) */
+  float largest, sum; /* sum: the sum of exp(z - largest) */
   int best;           /* the first class with the largest logit */
 };
 
-/* Finds a row's softmax. z is the logit of class lane / 2, or -infinity if there is no such
-   class. */
+/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity without such a class. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -84,25 +86,24 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
   return row;
 }
 
-/* The arrays that the kernel reads and writes for the layer. It does not write to NULL pointers. */
+/* The layer's arrays. The kernel does not write arrays that are NULL. */
 struct Head {
   const float *d_x, *d_w, *d_b;                           /* (rows, in), (classes, in), (classes) */
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
-  Terms dz = {}, dx = {}; /* planes to write instead of d_dz and d_dx */
+  Terms dz = {}, dx = {}; /* planes that are written instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* what dropout scaled X by, which also scales dX */
+  float scale = 1.0f; /* the factor that dropout multiplied X by; dX gets it, too */
   Target target = {};
 };
 
-/* Goes forward and backward. Block: WARPS / SHARERS rows. SHARERS warps: one row. Lane: every 32
-   SHARERSth input, at most VALUES inputs. Each row reads 4 bytes per input, each block 4 bytes per
-   weight. A row writes 4 bytes per class and input, or 2 TERMS, and takes 4 * in * classes
-   operations. */
+/* Computes the layer forward and backward. Block: WARPS / SHARERS rows. SHARERS warps share a row.
+   Thread: every (32 * SHARERS)-th input of the row, at most VALUES. A row reads 4 bytes per input,
+   a block 4 bytes per weight. A row writes 4 bytes (or 2 TERMS) per class and per input, and takes
+   4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
-  /* Prologue: the row that this warp has. Arrays that no kernel of a step writes are read before
-     the wait. */
+  /* Prologue: this warp's row. Arrays that no kernel of a step writes are read before the wait. */
   static_assert(SHARERS == 1 || SHARERS == WARPS, "a warp or a block per row");
   constexpr bool ALONE = SHARERS == 1;
   constexpr int STEP = 32 * SHARERS;
@@ -116,7 +117,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* this lane's inputs; beyond the end, the last input with x = 0 */
+  int input[VALUES]; /* this thread's inputs; those beyond the end are the last input, with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
   const float target = head.target.of(mine == label);
-  const float wanted = /* label smoothing takes the target's mean of the logits */
+  const float wanted = /* with label smoothing: the mean of the logits under the target */
       head.target.is_smooth() ? add_classes((exists ? z : 0.0f) * target) : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;
@@ -171,12 +172,12 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
   float dx[VALUES] = {};
   unrolled (c, MAX_CLASSES) {
-    if (c >= classes) continue; /* the condition is the same for all lanes */
+    if (c >= classes) continue; /* the same branch for all lanes */
     const float of_class = __shfl_sync(FULL_WARP, dz, 2 * c);
     unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
-  /* Epilogue: the slope of the previous layer's activation, and its dropout. */
+  /* Epilogue: apply the slope of the previous layer's activation and its dropout's scale. */
   const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* scale of the planes */
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;

@@ -1,18 +1,18 @@
 /* Computes softmax, cross-entropy, its gradient and the row's result in one kernel. Each row has
    one warp.
 
-   Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane holds a running maximum m,
+   Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane keeps a running maximum m,
    at first -infinity, and the sum s of exp(z - m). When m grows, the lane rescales s. Warp shuffles
-   merge the pairs (m, s) of lanes by the same rule. The loss is log(s) + m - z[label], which is
-   exact for any finite logits. With label smoothing, the mean of z weighted by the target
+   merge the lanes' pairs (m, s) by the same rule. The loss is log(s) + m - z[label], which is
+   accurate for any finite logits. With label smoothing, the mean of z weighted by the target
    replaces z[label]. */
 #include "batch.cuh"
 
 namespace {
 
-constexpr int WARPS = 4; /* rows of a block: a batch of 64 is spread over 16 multiprocessors */
+constexpr int WARPS = 4; /* rows of a block: a batch of 64 uses 16 multiprocessors */
 
-/* The maximum of some logits, and the sum of exp(z - largest) over them. */
+/* The largest of some logits, and the sum of exp(z - largest) over these logits. */
 struct Online {
   float largest, sum;
 };
@@ -23,7 +23,7 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. A warp has one row. It reads 4 bytes per class,
+/* Computes each row's results and gradient. A warp has one row. Per class it reads 4 bytes
    twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    const float wanted = /* the mean of the logits under the target */
+    const float wanted = /* with label smoothing: the mean of the logits under the target */
         target.is_smooth() ? target.other * (all - z[label]) + target.own * z[label] : z[label];
     if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - wanted);
     if (results.d_correct) results.d_correct[position] = best == label;

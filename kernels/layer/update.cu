@@ -1,13 +1,13 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
-   gradient lives in registers, so 16 bytes move per weight, where level `none` moves 24. The bias
-   is the weight of an input that is always 1. This input is column `in` of X, and exists only in
-   the loads. Several blocks share the rows of a long batch (split-K); their sums are added in a
-   fixed order. With several ranks the kernel stores the gradient instead. */
+   gradient stays in registers, so 16 bytes move per weight; level `none` moves 24. The bias is the
+   weight of an input that is always 1: column `in` of X, which only the loads know. If the batch is
+   long, several blocks share its rows (split-K); their sums are added in a fixed order. With
+   several ranks the kernel only stores the gradient. */
 #include "layer/gemm.cuh"
 
 namespace {
 
-/* The epilogue: updates W and b, or stores their gradient. All threads of a block do the same. */
+/* The epilogue. It updates W and b, or if `stores` stores their gradient. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -33,7 +33,7 @@ struct MomentumUpdate : Updated {
   struct PrefetchedSegment {
     Floats w, v;
   };
-  /* Prefetches weights only. If the bias lies in the segment, store_segment fetches it itself. */
+  /* Prefetches only weights. If the segment includes the bias, store_segment() fetches the bias. */
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
     if (stores) return {};
     const size_t at = (size_t)o * in + i;
@@ -57,7 +57,7 @@ struct MomentumUpdate : Updated {
 };
 
 /* The epilogue of every block. A block that shares its tile stores its part of the gradient. A
-   block that has one alone updates. Two instances of the gemm would compile twice as long. */
+   block that has the tile alone updates. One epilogue for both cases halves the compile time. */
 struct PartialOrUpdate {
   MomentumUpdate update;
   float *d_partial; /* (ROWS, COLUMNS); if NULL, the block has the tile alone */
@@ -76,14 +76,15 @@ struct PartialOrUpdate {
   }
 };
 
-/* One layer of a launch. Its blocks end where the next layer's first_block begins. */
+/* One layer of a launch. Its blocks are numbered from first_block on, up to the next layer's. */
 struct Share {
   LayerUpdate layer;
   bool vector;
-  int first_block, tiles, tiles_across; /* blocks: tiles x splits */
-  int splits, split_rows;               /* splits of the batch, and rows of each */
+  int first_block, tiles, tiles_across; /* the layer has tiles x splits blocks */
+  int splits, split_rows;               /* how many parts the batch is split into; rows of each
+                                           part */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
-  unsigned *d_done; /* (tile): how many splits have finished; 0 between launches */
+  unsigned *d_done;                     /* (tile): how many splits are done; 0 between launches */
 };
 
 struct Shares {
@@ -93,11 +94,13 @@ struct Shares {
 
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
-constexpr int MAX_SPLIT_TILES = 1024; /* tiles x splits that the work space holds */
-constexpr int WANTED_BLOCKS = 264; /* blocks of a layer: two for each multiprocessor of a big GPU */
+constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer that d_work has room
+                                         for */
+constexpr int WANTED_BLOCKS = 264;    /* blocks wanted per layer: two per multiprocessor of a big
+                                         GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* Adds up the splits of a tile in their order. The block that finishes last does it. */
+/* The block that finishes last adds up the splits of a tile, in their order, and updates. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -112,7 +115,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
-    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus ones are not added */
+    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus loads are not added */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
     unrolled (n, 4) prefetched[n] = update.prefetch(o, min(i + n, update.in));
@@ -124,7 +127,8 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile, or of a split of it, and updates by it. All threads call it. */
+/* Computes the gradient of a tile, or of one split of the tile, and updates. All threads call
+   it. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
@@ -155,17 +159,17 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
                 shared);
 }
 
-/* Updates every layer of a launch, or stores its gradient. Block: one tile of some layer's W (out,
-   in + 1), or a split of its rows. Each value of dZ serves
-   COLUMNS multiply-adds, each value of X serves ROWS.
-   Then the block reads 8 bytes per weight and writes them back, or writes 4 of gradient. */
+/* Updates every layer of a launch, or stores its gradient. Block: one tile of a layer's W (out, in
+   + 1), over all rows of the batch or a split of them. Each value of dZ serves COLUMNS
+   multiply-adds, each value of X serves ROWS. Then the block reads and writes 8 bytes per weight,
+   or only writes a gradient of 4 bytes. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_kernel(__grid_constant__ const Shares shares, BatchView batch) {
   using Widest = Matrix<ACROSS, true, TERMS>;
   __shared__ alignas(16) unsigned char shared[LARGE_TILE_BYTES<Shape, Widest, Widest>];
   if (rows_of_all_ranks(batch) == 0) {
-    pdl_wait(); /* the next kernel relies on this kernel having waited */
+    pdl_wait(); /* the next kernel relies on this wait */
     return;
   }
   int n = 0;
