@@ -256,7 +256,7 @@ soak: setup                 ## interrupt and resume random runs for MINUTES
 gpu-check:                  ## on a GPU: run every test, sanitizers, MNIST; write docs/results/
 	+@NVCC='$(NVCC)' PART='$(PART)' scripts/gpu_check.sh
 
-gpu-bench:                  ## on a GPU: time every level and the peers, write docs/results/
+gpu-bench:                  ## on a GPU: time every level and the peers; write docs/results/
 scaling:                    ## time ranks on 1, 2, 4, ... GPUs or cores; write docs/results/
 profile:                    ## on a GPU: read hardware counters of every rung of TOPIC
 gpu-bench scaling profile: setup
@@ -327,7 +327,7 @@ $(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exer
 $(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated)
 $(SCORERS): $(SEALED)/mlp-exercise-%:                             $(SEALED)/sealed_%.o $(BUILD)/sealed_%_warmup.o $(JUDGE) $(MEASURE)
 $(SEALED)/mlp-exercise-emulator:                                  $(EMULATOR)
-# mlp-lab --on emulator
+# mlp-lab --on emulator runs this program.
 $(LAB_EMULATOR): $(BUILD)/emulated/src/mlp_lab.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
 $(PLACE)/mlp-bench $(BUILD)/test_bench:                          $(BENCH)
@@ -523,7 +523,7 @@ lint:                       ## run clang-tidy, cppcheck and shellcheck; print on
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.py $(FLOORS)
 	@shellcheck -x -P SCRIPTDIR scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
-	@shellcheck -s bash -e SC1091,SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # words and variables of scenario.sh
+	@shellcheck -s bash -e SC1091,SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # functions and variables come from scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 --file-filter='*.c' -Isrc -Itests -isrc/emulator src tests
 	@mkdir -p build/lint

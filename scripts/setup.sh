@@ -52,7 +52,7 @@ missing_packages() {
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
 
-# The pinned wheels of this setup. cuBLAS is among them if it is asked for or already there.
+# Prints the wheels to fetch, with pinned versions. cuBLAS is among them if it is wanted or already there.
 wanted_wheels() {
   if [ "${CUBLAS-}" = 1 ] || [ -e $wheels/lib/libcublas.so ]; then cat; else grep -v '^nvidia-cublas='; fi \
     <"$(dirname "$0")/cuda_wheels.txt"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# run.sh SECONDS FOLDER: runs libFuzzer on the harnesses built in FOLDER, each for SECONDS, and
-# prints a line for each:
+# run.sh SECONDS FOLDER runs libFuzzer on each harness that was built in FOLDER, for SECONDS. Prints a
+# line for each harness:
 #
 #   csv            60 s   123456 executions   321 of 456 edges   0 crashes
 #
-# Inputs start from tests/fuzz/corpus/NAME. New inputs go to FOLDER/found/NAME. An input that
-# crashes goes to FOLDER/crash-NAME-..., with the report in FOLDER/NAME.log; the exit code is then
-# 1.
+# The first inputs come from tests/fuzz/corpus/NAME. New inputs go to FOLDER/found/NAME. An input that
+# crashes goes to FOLDER/crash-NAME-..., and the report to FOLDER/NAME.log. The exit code is 1 if there
+# was a crash.
 set -euo pipefail
 
 seconds=$1 folder=$2 failed=0

@@ -37,7 +37,7 @@ ok --load kept.st --device cpu --predict judge.csv --label-column 1 --output jud
 ok --load kept.st --device cpu --predict <(cut -d, -f2- judge.csv) --output bare_judged.csv
 same judged.csv bare_judged.csv
 
-case_ "MNIST's test rows are not those of another file" # row 1
+case_ "MNIST's test rows are not those of another file"
 mkdir data
 cp judge.csv data/mnist_test.csv
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of square.csv' $N --train square.csv
@@ -48,7 +48,7 @@ printed 1 ' of 100 rows$'
 ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1
 fails 1 'held.st does not say which rows test it: name a file with --test' --device cpu --load held.st --evaluate
 
-case_ 'rows that are sorted by label are trained on in random order' # row 3
+case_ 'rows that are sorted by label are trained on in random order'
 sort -t, -sk1,1n square.csv >sorted.csv
 prints 1 '^note     sorted.csv: sorted by label: epoch 1 waits for all rows, and mixes them$' \
   $S --train sorted.csv --save sorted.st
@@ -59,7 +59,7 @@ prints 1 '^note     sorted.csv: sorted by label, and streamed in that order: mix
   $S --train sorted.csv --resident no
 [[ $(sed -n 5p out) = 'note     sorted.csv: '* ]] # it is printed before the first epoch ends
 
-case_ 'a label in several columns, or none of its classes, is seen' # row 4
+case_ 'a label in several columns, or none of its classes, is seen'
 awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; print substr($0, 2) }' square.csv >hot.csv
 sed 's/^\(.,.,.,.\),\(.*\)/0,\2,\1/' hot.csv >hot_last.csv
 fails 1 'hot.csv: the first 4 columns hold a single 1, a one-hot label: write the number' $S --train hot.csv
@@ -69,7 +69,7 @@ for file in square judge; do sed 's/$/,0,0,0/' $file.csv >wide_$file.csv; done
 prints 1 '^note     wide_square.csv: 67 pixels are not a square: 3 columns too many for 8 x 8' \
   $S --train wide_square.csv --test wide_judge.csv
 
-case_ 'rows of another scale are seen' # row 6
+case_ 'rows of another scale are seen'
 map 'int(p / 16)' judge.csv >16.csv
 map '(p > 127)' judge.csv >01.csv
 map '255 - p' judge.csv >inverted.csv
@@ -85,7 +85,7 @@ done <<'END'
 inverted.csv|the mean pixel is 215, in training 39.5: subtract each from 255
 END
 
-case_ 'rows that were trained on are seen' # row 8
+case_ 'rows that were trained on are seen'
 ln square.csv link.csv
 for file in square.csv link.csv; do
   prints 1 "^note     $file: these are the training rows: --validation 0.1 holds rows out$" $S --test $file
@@ -106,7 +106,7 @@ prints 1 '  cat$' --device cpu --load words.st --evaluate
 fails 1 "words_square.csv, line 2, column 1: 'Ant' is not a label from 0 to 3: --names lists" $W
 fails 1 'square.body, line 1: a word before numbers is no header' $S --train square.body
 
-case_ 'a run that learns nothing says so' # row 5
+case_ 'a run that learns nothing says so'
 prints 1 '^note     epoch 1 is no better than one answer to all rows: try a lower --lr, or a larger' $S --lr 50
 prints 0 '^note' $S
 

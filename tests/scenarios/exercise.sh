@@ -41,10 +41,10 @@ nm --extern-only --defined-only --format=posix "$kit/build/sealed_emulator.o" | 
 printed 1 ''
 printed 1 '^launch_exercise_forward T '
 
-case_ 'what the exercise does not allow is refused' # names: as in the trial that found the cases
+case_ 'what the exercise does not allow is refused' # the names of cases come from a trial
 row=0
 while IFS='|' read -r name text before body; do
-  [ -z "${TEST_QUICK-}" ] || { [ "$name" != bomb ] && ((++row % 3 == 1)); } || continue # a third of them
+  [ -z "${TEST_QUICK-}" ] || { [ "$name" != bomb ] && ((++row % 3 == 1)); } || continue # tries a third of the cases
   student "$(printf '%b' "$before")" "$body"
   seals student.cu
   [ $status = 2 ] || die "$name: exit code $status"
@@ -101,7 +101,7 @@ scores() {
   grep -q '"output": "the emulator, without a GPU; measured on' "$kit/r.json"
 }
 
-# kernels/exercise.cu may be a student's, but the repository has the version that students get.
+# In a student's checkout, kernels/exercise.cu may hold the student's work. Then this case is skipped.
 case_ 'what is handed out is right, is told what costs, and has no points'
 if ! grep -q 'row_largest<<<' "$handed_out"; then
   skip_ 'kernels/exercise.cu is not as it is handed out'
@@ -125,7 +125,7 @@ printed 0 '^Hints '
 paste <(value moved_bytes "$kit/r.json") <(value least_bytes "$kit/r.json") |
   awk '$1 < $2 || $1 > 1.001 * $2 { exit 1 }'
 
-case_ 'one function alone that is fused has its own points' # only2
+case_ 'one function alone that is fused has its own points' # case only2 of the trial
 {
   sed '/^cudaError_t launch_exercise_softmax/,/^}/d' "$handed_out"
   echo 'namespace { constexpr int ROWS_OF_BLOCK = THREADS / 32;'
@@ -136,7 +136,7 @@ case_ 'one function alone that is fused has its own points' # only2
 scores only2.cu
 [ "$(paste -sd' ' points)" = '25.0 0.0 25.0 0.0 0.0' ] || die "$(cat out points)"
 
-case_ 'one function alone, on one shape, prints once, 4 KB at most that no terminal obeys, and has no points' # d06, ansi
+case_ 'one function alone, on one shape, prints once, 4 KB at most that no terminal obeys, and has no points' # cases d06, ansi of the trial
 student '#include <stdio.h>
 __global__ void says(float *d) {
   for (int i = 0; i < 5000; i++) printf("\033[2J1 of 1 right, %d\n", i);

@@ -90,7 +90,7 @@ d10!~2~const float log_sum~asm volatile("mov.u32 %0, %laneid;" : "=r"(lane)); co
 d24!~2h~softmax<<<~cudaDeviceSynchronize(); if (rows < 0) fprintf(stderr, "bad"), exit(1); softmax<<<~it uses cudaDeviceSynchronize exit .*stderr, and has only
 END
 for header in vector cooperative_groups.h cuda_pipeline.h mma.h cuda_bf16.h cuda_fp16.h cub/cub.cuh curand_kernel.h \
-  thrust/device_vector.h; do # d02, d05, d15 to d21
+  thrust/device_vector.h; do # cases d02, d05, d15 to d21 of the trial
   refused <<<"include!~0~^namespace {~#include <$header>\nnamespace {~it includes more than .*#include <$header>"
 done
 
@@ -168,7 +168,7 @@ s09~2m~ \* expf(b.largest - a.largest)~~.*expected
 s06~2~(z.c. - seen.largest) - log_sum~z[c] - (seen.largest + log_sum)~.*expected
 END
 
-case_ 'who pretends has what it deserves, and work left out where it is measured is found' # pocA to pocC2
+case_ 'who pretends has what it deserves, and work left out where it is measured is found' # cases pocA to pocC2 of the trial
 wrong 4 <<'END'
 host~1h~forward<<<~d_y[0] = d_x[0]; forward<<<~@ the host reads x\[0\], memory of the device
 measured~2h~softmax<<<~if (rows != 1024) softmax<<<~p \(row 0, column 0\): .*, never written; rows 1024, in 1, out 1000; as it was measured

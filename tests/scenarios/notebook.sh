@@ -10,7 +10,7 @@ else
     build/{src,kernels,emulated} mlp-* 2>/dev/null) >parts || true
   tar c -C "$TOP" --exclude='*.csv' -T parts | tar x -C mlp-train
   [[ ${MAKEFLAGS-} = *' -- '* ]] || MAKEFLAGS="${MAKEFLAGS-} -- "
-  # shellcheck disable=SC2016,SC2089 # make's
+  # shellcheck disable=SC2016,SC2089 # make expands it
   MAKEFLAGS+=' FLAGS=$$(shell\ cat\ build/flags) WERROR=0 EPOCHS=1 SETUP=0 SHAPE=5x7x3'
   # shellcheck disable=SC2090
   export MAKEFLAGS MNIST_SOURCE=/nowhere

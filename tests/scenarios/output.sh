@@ -56,7 +56,7 @@ same a.csv train.csv
 case_ 'standard input and output may be any file'
 while read -r input output; do
   status=0
-  # shellcheck disable=SC2034,SC2094 # failed looks at the status; that is what is refused
+  # shellcheck disable=SC2034,SC2094 # failed reads status; reading and writing one file is what must be refused
   "$MLP" $ask $output --predict $input <a.csv >>a.csv 2>err || status=$?
   failed 2 'are the same file'
 done <<'END'

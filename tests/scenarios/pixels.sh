@@ -12,7 +12,7 @@ prints 1 '^note     dim.csv: the largest pixel is 16: --pixel-max 16$' $dim --ep
 awk "BEGIN { exit !($(value test_accuracy 16.st) > 0.95) }"
 awk "BEGIN { exit !($(value test_accuracy 16.st) > $(value test_accuracy 255.st)) }"
 
-case_ 'a network keeps its scale' # whatever the command line says
+case_ 'a network keeps its scale' # even if the command line has another scale
 scale='--pixel-max 16 --mean 0.5 --std 0.25'
 ok $dim --epochs 12 $scale --lr 0.01 --save kept.st
 evaluate='--device cpu --evaluate --test dim_test.csv'

@@ -133,7 +133,7 @@ awk 'BEGIN {
 printf '%b' "$(printf '\\0%.0s' {1..44})" '\x90\x39\x8c\x40' | known 100 12 # bias log(80) for class 11: p = 80 / (80 + 11)
 ok --device cpu --load known.st --confidence 0.5 --classify a.pgm # the picture has more pixels than the network takes
 same out - <<<'a.pgm  11  87.91%'
-printf '\0\0\x20\x42\0\0\0\0' | known 100 2 '\177' # weights of 3.4e38
+printf '\0\0\x20\x42\0\0\0\0' | known 100 2 '\177' # all weights are 3.4e38
 fails 1 "a.pgm: the network's output is not a finite number" --device cpu --load known.st --classify a.pgm
 
 case_ 'bad pictures stop no others'

@@ -4,9 +4,9 @@ heading='^ +loss +acc +test-loss +test-acc +train +eval +img/s$'
 
 case_ 'a run prints what scripts can read'
 ok $T --epochs 12
-printed 12 '^epoch [ 1][0-9]/12( +[0-9.]+ +[0-9.]+%){2}( +[0-9.]+m?s){2} +[0-9.]+[kMG]?$' # tests/test_report.c
+printed 12 '^epoch [ 1][0-9]/12( +[0-9.]+ +[0-9.]+%){2}( +[0-9.]+m?s){2} +[0-9.]+[kMG]?$' # tests/test_report.c tests this line
 printed 1 "$heading"
-printed 0 '^.{81}' # a terminal's width
+printed 0 '^.{81}' # lines fit in a terminal
 printed 1 '^device   CPU.* GiB$'
 printed 1 '^network  2-4-2, 22 parameters$'
 printed 1 '^fusion   layer: .+$'

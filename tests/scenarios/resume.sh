@@ -92,7 +92,7 @@ in the middle of an epoch: continue with its --train,|--train test.csv
 in the middle of an epoch: continue with its --batch,|--batch 1
 in the middle of an epoch: continue with its --augment,|--augment shift
 END
-edit "$(in_epoch 1 20)" two.st wrong.st # of batches of 8
+edit "$(in_epoch 1 20)" two.st wrong.st # its steps have batches of 8 rows
 fails 1 'wrong.st was interrupted in the middle of an epoch: continue with its --batch' --resume wrong.st --epochs 3
 
 case_ "another program's file is read and not written over"

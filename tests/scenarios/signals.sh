@@ -12,7 +12,7 @@ opened() {
 }
 has_open() { find /proc/$pid/fd -printf '%l\n' 2>/dev/null | grep -F "/$1" >names; }
 
-case_ 'a pipe that sends nothing' # nobody ever writes to it
+case_ 'a pipe that sends nothing' # no process writes to it
 for signal in TERM HUP; do
   while read -r options; do
     start $options

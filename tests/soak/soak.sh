@@ -116,7 +116,7 @@ try_case() {
   most=$((MOST_PIXELS / inputs))
   draw rows 1 $((most < 20000 ? most : 20000))
   draw batch 1 $((2 * rows))
-  # shellcheck disable=SC2017 # rounded up
+  # shellcheck disable=SC2017 # the division rounds up on purpose
   while (((rows + batch - 1) / batch * epochs > MOST_STEPS)); do batch=$((batch * 2)); done
   for ((i = 0; i < layers; i++)); do
     draw size 1 70
@@ -154,7 +154,7 @@ try_case() {
     --threads $((1 + RANDOM % 4)) --save b.st --log b.csv
   [ $status = $a_status ] || die 'one run diverged and the other did not'
   [ $status = 0 ] || return 0
-  [ -n "$killed" ] || same <(epochs a.csv) <(epochs b.csv) # a network is saved before its line is logged
+  [ -n "$killed" ] || same <(epochs a.csv) <(epochs b.csv) # SIGKILL can lose a line: the network is saved first
   for network in st st.best; do
     [ -e a.$network ] || continue
     same_network a.$network b.$network
