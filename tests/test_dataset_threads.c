@@ -1,7 +1,6 @@
 /* Tests the CSV reader on long files. Rows, their order and errors must be the same for any number
-   of threads and any timing of the bytes. Also tests progress, closing, pipes (their length is
-   unknown), reads that fail, files that change while they are read, and the memory used to parse
-   ahead. */
+   of threads and any timing of the bytes. Also tests progress, closing, pipes (of unknown length),
+   reads that fail, files that change while they are read, and the memory used to parse ahead. */
 #include "support/csv.h"
 #include "support/process.h"
 

@@ -264,8 +264,7 @@ EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
 
 /* ---- evaluation and prediction -------------------------------------------------------------- */
 
-/* Returns the sums that evaluation should find for rows of logits, rounded like the CPU
-   engine's. */
+/* Returns the sums that evaluation should find for the logits, by the CPU engine's arithmetic. */
 enum { FIRST = 20, CLASSES = 10 };
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
   EngineSums sums = {.rows = rows};

@@ -59,7 +59,7 @@ static uint16_t *labels;
 static uint32_t *order, overflowed;
 static void *mail, *work;
 static Outcome start, now;
-static void *first_outcome;          /* the first run's; NULL before that run */
+static void *first_outcome;          /* the first run's Outcome; NULL before that run */
 static double *parameters, *moments; /* results of the reference */
 static EngineSums first_step;        /* the reference's sums of the first step */
 

@@ -1,9 +1,9 @@
 /* Makes calls fail one by one, in short runs of mlp-train-faults (see fault.c; cuda_stand_in.c is
    the GPU). Each call fails in two runs: first alone, then together with all later calls of its
    kind. A run must end with a sentence that says what failed, or as if nothing had failed. It must
-   not crash or leak memory. Every file must be complete, the old or the new version. Only
-   SANITIZE=1 finds leaks. `make faults` builds so and tests every call. Otherwise one call in
-   STRIDE is tested, in 4 STRIDE with TEST_QUICK, or in $FAULTS_STRIDE. */
+   not crash or leak memory. Every file must be complete, the old or the new version. Only a build
+   with SANITIZE=1 finds leaks; `make faults` makes one and tests every call. Otherwise one call in
+   STRIDE is tested, with TEST_QUICK one in 4 STRIDE, or one in $FAULTS_STRIDE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>

@@ -1,6 +1,5 @@
 /* Checks the pictures that mlp-train draws by the hash of their pixels. After an intended change,
-   `FIGURES=. build/test_figures` writes them. Look at the changes, then write the new hashes
-   here. */
+   `FIGURES=. build/test_figures` writes them. Look at them, then write the new hashes here. */
 #include <zlib.h>
 
 #include "base/random.h"

@@ -39,8 +39,7 @@ KERNEL_TEST(test_begin_and_advance) {
 }
 
 /* Sums are in float64, so the relative error of a sum of n positive values is at most n 2^-53. Sums
-   a range, then the rows that the second of three ranks has in steps of 29. Other positions hold
-   NaN. */
+   a range, then the rows of the second of three ranks in steps of 29. Other positions hold NaN. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
   typedef uint32_t Range[2];

@@ -66,7 +66,7 @@ TEST(every_option_has_a_field_of_its_own) {
       if (option_differs(r, &changed, &initial) != (r == row))
         fail_msg("--%s=%s and --%s", row->name, text, r->name);
     if (row->kind != &option_number) continue;
-    foreach (bound, VALUES(double, row->low, row->high)) /* float32, as the number is */
+    foreach (bound, VALUES(double, row->low, row->high)) /* options are float32, too */
       OK(row->kind->set(row, text_printf("%g", *bound), &changed, &error));
   }
   char *text = printed_config(&all, true);

@@ -110,7 +110,7 @@ static void draw_page(const Page *page, uint8_t *level) {
   EACH_PIXEL(x, y, WIDTH, HEIGHT) {
     const float px = (float)x + 0.5f, py = (float)y + 0.5f;
     const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from the centre of the turn */
-    const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* on the page */
+    const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* the place on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
     float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* reflected light */
