@@ -279,7 +279,7 @@ static const struct {
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
     {{4, {100, 24, 17, 9, 7}, 20, 11, 99, OPTIMIZER_ADAMW, .rows = 3 * 20, .seed = 5}, 2},
-    /* everything at once */
+    /* dropout and label smoothing */
     {{3, {60, 24, 16, 3}, 32, 8, 163, OPTIMIZER_SGD, 0.3F, 0.1F, .rows = 90, .seed = 6}, 3},
     /* Z1 is known before W1, and the copy engine is used; two layers need two clusters */
     {{3, {784, 20, 12, 10}, 64, 12, HOPPER, OPTIMIZER_SGD, .rows = 3 * 64 + 9, .seed = 7}, 3},

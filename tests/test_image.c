@@ -182,8 +182,8 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Refuses other formats, pictures without pixels, and pictures that are too large. The header says
-   that they are, so nothing is allocated. stb after version 2.27 refuses some of these itself. */
+/* Refuses other formats, pictures without pixels, and pictures that are too large. The header has
+   the size, so nothing is allocated for it. stb after version 2.27 refuses some of these itself. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
   static const char too_large[] = "up to 16384 a side and 64000000 in all";

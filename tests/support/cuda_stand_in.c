@@ -173,7 +173,7 @@ CALL(cudaFuncGetAttributes, cudaErrorNoKernelImageForDevice,
      is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess,
      struct cudaFuncAttributes *attributes, const void *kernel)
 
-/* The driver has no functions to call directly. */
+/* Reports that the driver does not have the function. */
 #if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,

@@ -51,7 +51,7 @@ static inline void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
-/* Writes the text after replacing every ' by ". Calls can so avoid the escapes of JSON in C. */
+/* Writes the text after replacing every ' by ". So callers can write JSON without escapes. */
 static inline void folder_write_json(const char *path, const char *text) {
   char *json = keep(strdup(text));
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';

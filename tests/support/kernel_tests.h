@@ -462,7 +462,7 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
 typedef struct {
   Shape shape;
   bool pixels;     /* its input is the batch's pixels */
-  Values x, dz;    /* x: as in Forward; dz is 0 in rows beyond the step */
+  Values x, dz;    /* x is as in Forward; dz is 0 in rows beyond the step */
   double *dw, *db; /* the reference's gradient */
   Parameters p;
 } Layer;

@@ -1,5 +1,5 @@
-/* The training of a network as float64 loops, made of the operations of exercise/reference.h. The
-   rules in that file hold here, too. The last functions fill arrays and compare them. */
+/* Trains a network in float64 loops, by calling the operations of exercise/reference.h. The rules
+   in that file hold here, too. The last functions fill arrays and compare them. */
 #pragma once
 
 #include "exercise/reference.h"
