@@ -31,8 +31,7 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at a named barrier of the block, 1 to 15, until `threads` threads (whole warps) have
-   arrived. */
+/* Waits at a named barrier of the block, 1 to 15, until `threads` threads (whole warps) arrived. */
 template <auto BARRIER> __device__ inline void wait(int threads) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");

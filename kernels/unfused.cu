@@ -22,8 +22,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z. Neighbouring threads read different rows of W: no
-   coalescing. */
+/* Z = X W^T. One thread per element of Z. Loads of different rows of W do not coalesce. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
@@ -55,8 +54,7 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z. One thread per row. The maximum starts at -infinity, not at
-   0. */
+/* P = log-softmax of each row of Z. One thread per row. The maximum starts at -infinity. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;

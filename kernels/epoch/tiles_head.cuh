@@ -157,7 +157,7 @@ template <class S> struct Head : Ground<S> {
 
   /* With mail: logits_at() returns the place of the lane's packet of a row's logits from a
      producer. receive_gradient() waits for the gradient of 8 rows. The stamp takes the place of a
-     lane's fourth class, because with mail there is none. */
+     lane's fourth class, which mail does not have. */
   __device__ Packet *logits_at(int row, int producer) const {
     return reinterpret_cast<Packet *>(job.logits) +
            ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;

@@ -75,15 +75,13 @@ enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80 };
 
 /* The part of a block's shared memory whose size is constant. Arrays that depend on the network
    follow it. ROWS is the rows of a step. SECOND is true if the optimizer keeps a second moment.
-   AHEAD is true if Z1 is computed before W1 is known. FROM_80 is true if the kernel has no copy
-   engine and little shared memory. Then pixels have one buffer; hidden weights are in the L2
-   cache. */
+   AHEAD is true if Z1 is computed before W1 is known. If FROM_80, there is no copy engine and
+   little shared memory, so pixels have one buffer, and hidden weights are in the L2 cache. */
 template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
-  /* A step's rows are K_STEPS groups of 16 or N_TILES tiles of 8. A warp of the chain has OWN
-     tiles. */
+  /* A step's rows are K_STEPS groups of 16 or N_TILES tiles of 8. A chain warp has OWN tiles. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1; /* how many buffers dZ, H and the head each have */
@@ -94,8 +92,8 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   typedef uint16_t Own[2 * UNITS][PITCH]; /* high terms of each unit's rows, then low terms */
   alignas(16) Own dz[TURNS], h[TURNS];
   alignas(16) uint32_t last[4][UNITS][4]; /* the tile's columns of the last layer: high, low terms
-                                             of classes 2 t and 2 t + 1, then high, low terms of 8 +
-                                             t and 12 + t */
+                                             of classes 2 t, 2 t + 1, then of classes 8 + t, 12 +
+                                             t */
   alignas(16) float bias[2][UNITS], last_bias[CLASSES];
   alignas(16) uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* of the block's own rows: (row,
                                                                   block, classes of t) */

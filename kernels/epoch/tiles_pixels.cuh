@@ -28,8 +28,7 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int input_of(int i, int e) const {
     return chunk_of(i) * 16 + 4 * t + e;
   }
-  /* Returns second moments (`average` is 0) or averages (it is 1) of the lane's weights of chunk
-     i. */
+  /* Returns second moments (`average` is 0) or averages (1) of the lane's weights of chunk i. */
   __device__ float4 *extra(int average, int i) const {
     const int chunk = anew(warp) + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
@@ -76,8 +75,8 @@ template <class S> struct Pixels : Ground<S> {
   }
 
   /* Computes the warp's part of a step's Z from the weights or, if KNOWN, from the known part of
-     the next weights. The network reads pixel p as p f - o: -o times the sum of a unit's weights is
-     added. */
+     the next weights. The network reads pixel p as p f - o, so it adds -o times a unit's sum of
+     weights. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
     if constexpr (S::FROM_80)

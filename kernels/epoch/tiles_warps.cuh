@@ -271,8 +271,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* Computes H and sends it to the next layer, or in the last hidden layer computes logits from
-     H. */
+  /* Computes H and sends it to the next layer, or if LAST computes logits from H. */
   __device__ __forceinline__ void forward(int step) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];

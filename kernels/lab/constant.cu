@@ -10,8 +10,7 @@ namespace {
 
 /* The table has 1 KB. It fits the SM's own constant cache (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries are repeated, so that no lane has to
-                                         wrap */
+constexpr int STORED = TABLE + LANES; /* the first entries again, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
@@ -27,8 +26,7 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return x[i] + sum; });
 }
 
-/* Makes integers from -most to most, these two first. The table (array 1) ends with a
-   repetition. */
+/* Makes integers from -most to most, these two first. The table (array 1) repeats its start. */
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   float *values = (float *)h_values;
   const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
@@ -39,9 +37,8 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
-   Grid: one thread per output, BLOCK per block. Table says where the table is; the whole block
-   calls open(). Addresses of a step differ only by constants, so a read takes one load and one
-   addition. */
+   Grid: one thread per output. Table says where the table is; the whole block calls open().
+   Addresses of a step differ only by constants, so a read takes one load and one addition. */
 
 __constant__ float c_table[STORED];
 

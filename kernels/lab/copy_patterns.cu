@@ -1,8 +1,7 @@
 /* Copy patterns: how the pattern of addresses changes the speed. Every rung copies the same array.
    The rungs differ only in which thread copies which element, and how wide its words are. GB/s
-   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many sectors
-   a warp's request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in
-   flight. */
+   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many a warp's
+   request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in flight. */
 #include "lab/lab.cuh"
 
 namespace {

@@ -1,8 +1,7 @@
 /* Divergence: what it costs when lanes of one warp take different branches. The slowdown is the
    number of distinct paths IN A WARP, however many lanes take each path. The work for an element is
-   STEPS steps of y = y y + c. The sequence is chaotic, so no compiler can shorten it. The code
-   contains this loop PATHS times, each copy with its own c. Only the launcher knows that all c are
-   equal. */
+   STEPS steps of y = y y + c. The sequence is chaotic, so no compiler can shorten it. The code has
+   this loop PATHS times, each with its own c. Only the launcher knows that all c are equal. */
 #include <cmath>
 
 #include "lab/lab.cuh"

@@ -1,7 +1,6 @@
 /* The kernel lab: ladders of kernels, one file per topic. Each rung is a small step from the
    previous rung. A topic is a table of its problems and rungs. The harness (src/lab/cuda/run.c)
-   prints, times and allocates; a topic does not. Device pointers start with d_, host pointers with
-   h_. */
+   prints, times and allocates; a topic does not. Pointers start with d_ (device) or h_ (host). */
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +30,7 @@ typedef struct {
 /* The type of an array's elements. LAB_BFLOAT16 has 2 bytes. Outputs are float32 or uint32. */
 typedef enum { LAB_NOTHING, LAB_FLOAT32, LAB_UINT32, LAB_BFLOAT16 } LabType;
 
-/* Elements [first, first + count) of an output: expected values and allowed errors. h_in has all
+/* Expected values and allowed errors of output elements [first, first + count). h_in has all
    inputs. */
 typedef struct {
   int problem;
@@ -49,14 +48,13 @@ typedef struct {
   double (*operations)(LabSize size); /* how many additions and multiplications, or other operations
                                          that the topic counts */
   /* Fills in a range's expected values and allowed errors. A comment beside each bound gives its
-     reason. Several threads call this for ranges of one output. If it must read all inputs, it is
+     reason. Several threads call this for ranges of one output. If it reads all inputs, it is
      called once. */
   void (*reference)(const LabRange *range);
   /* Makes input `array` of `count` elements. One seed always makes the same values. The first
      elements must be hard cases (huge, negative, equal values). NULL means lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
-  double (*bytes)(LabSize size); /* how many bytes must move at least; NULL means every array
-                                    once */
+  double (*bytes)(LabSize size); /* bytes that must move at least; NULL means every array once */
 } LabProblem;
 
 /* Makes multiples of 2^-20 with mean 0 and variance 1; every 61st is 100 times as large. */
@@ -69,8 +67,8 @@ typedef struct {
   size_t shared;      /* dynamic, bytes per block */
 } LabRecord;
 
-/* The arguments of a rung's functions. Only launchers get the fields after gpu. Aligned to 256
-   bytes. */
+/* The arguments of a rung's functions. Only launchers get what follows gpu. Arrays are aligned to
+   256 bytes. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
@@ -147,7 +145,7 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  /* The ladder is timed at the first size, the last rung and libraries at the others. A 0 ends
+  /* The ladder is timed at the first size, the last rung and libraries at all sizes. A 0 ends
      them. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests use sizes from 1 to this in each dimension */

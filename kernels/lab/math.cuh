@@ -18,8 +18,7 @@ constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions of CUDA C++, or with -use_fast_math its fast ones. T is float, or double to
-   compare. */
+/* The functions of CUDA C++ (fast ones with -use_fast_math). T is float, or double to compare. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
   if (function == EXP) return std::exp(x);
   return function == LOG ? std::log(x) : x / y;

@@ -244,8 +244,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
     unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
     unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Starts to copy the next slabs, as one group. Beyond the matrices it writes zeros, which add
-     nothing. */
+  /* Starts to copy the next slabs, as one group. Beyond the matrices it writes zeros. */
   __device__ void next(float *to) {
     unrolled_by (e, BK, OCTET)
       unrolled (r, ROWS)
@@ -298,8 +297,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
-      if (next == 0) { /* all threads have read this slab's last fragment; the next slab has
-                          arrived */
+      if (next == 0) { /* all have read this slab's last fragment; the next slab has arrived */
         await_groups<STAGES - 2>();
         __syncthreads();
         free_slab = slab;

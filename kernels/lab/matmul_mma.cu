@@ -38,15 +38,13 @@ struct WarpTile {
 
 namespace {
 
-/* Rows have 16 unused bytes, so that the eight rows that ldmatrix reads start in different
-   banks. */
+/* Rows have 16 unused bytes, so that ldmatrix's eight rows start in different banks. */
 constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
 struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies 8 neighbours (16 bytes) of each slab, COPIES times. Beyond a matrix it writes
-   0. */
+/* A thread copies 8 neighbours (16 bytes) of each slab, COPIES times; zeros beyond a matrix. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
@@ -77,7 +75,7 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
 
 /* C = A B. Block: 128 x 128 of C, in slabs of 32 k. Warp: 64 x 32. One mma.sync does 64
    multiply-adds per lane. ldmatrix loads its operands: 24 wavefronts for 1024 warp-wide
-   multiply-adds. cp.async copies slabs into a ring of four: three are in flight while one is
+   multiply-adds. cp.async copies slabs into a ring of four: three arrive while one is
    multiplied. */
 constexpr int STAGES = 4;
 

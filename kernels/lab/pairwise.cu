@@ -182,8 +182,8 @@ __device__ void store_tile(const float (&sum)[SIDE][SIDE], const float *d_norms,
 /* ---- 2. transposed once, copied asynchronously --------------------------------------------------
    A first kernel writes the vectors transposed and permuted, padded with zeros to whole tiles and
    slabs. Then 16-byte asynchronous copies fill two buffers alternately with slabs; each slab takes
-   one barrier. A slab has COPIED elements k, because 300 = 25 x 12. The last slab's padding is not
-   used. */
+   one barrier. A slab has COPIED elements k, because 300 = 25 x 12. The last slab's padding is
+   unused. */
 constexpr int COPIED = 12, UNROLLED = 4;
 constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* a line has QUADS quads; LINES lines
                                                               are copied at a time */

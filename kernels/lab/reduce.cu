@@ -11,8 +11,7 @@ namespace {
 
 /* d float additions one after the other may have an error of d 2^-24 sum|x|. For 2^28 values this
    would hide the loss of a whole warp's values. So the inputs are integers whose partial sums all
-   stay below 2^24. Nothing is rounded, every order is exact, and any lost or doubled value
-   shows. */
+   stay below 2^24. Every order is exact, and any lost or doubled value shows. */
 void reference(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
@@ -92,8 +91,7 @@ struct AddOnLoad : Sequential {
   }
 };
 
-/* Rung 5. Shuffles add up a warp. Shared memory has a value per warp. Of eight barriers one is
-   left. */
+/* Rung 5. Shuffles add up a warp. Shared memory has one value per warp, and one barrier is left. */
 struct WarpShuffle : AddOnLoad {
   static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -114,8 +112,7 @@ __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, i
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* Returns the bytes of d_work. It holds two levels, written alternately. The first is the
-   largest. */
+/* Returns the bytes of d_work. Two levels are written alternately; the first is the largest. */
 template <class Rung> size_t work_of_levels(const LabCall *call) {
   const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;

@@ -132,8 +132,7 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: turns of the banks to read the tile, per request or (16-byte words) per eight
-   lanes. */
+/* Predicted: turns of the banks to read the tile, per request or (for words) per eight lanes. */
 const LabRung rungs[] = {
     {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},

@@ -6,8 +6,7 @@
 
 namespace {
 
-constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* error of rounding first to double, then to
-                                                    float32 */
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* rounding to double, then to float32 */
 
 constexpr float FACTOR = 1.7f;
 /* All four bytes of the float are 0x3f, so that cudaMemset, which sets bytes, can write it. */
@@ -53,8 +52,7 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
    Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements, so
-   a warp's request is 128 contiguous bytes, 4 whole sectors. It pays for starting 2^20 blocks of 1
-   KB. */
+   a warp's request is 128 contiguous bytes, 4 whole sectors. But it starts 2^20 blocks of 1 KB. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,

@@ -30,7 +30,7 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W times the slope. Block: one tile of dX (rows, in). A value takes 2 * out
+/* Computes dX = dZ W times the slope. Block: a tile of dX (rows, in). A value takes 2 * out
    operations. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)

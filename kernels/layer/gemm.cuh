@@ -102,14 +102,12 @@ template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* of the finished tile in shared memory, in floats */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* how many slices' sums fit
-                                                                        there */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* slices that fit there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Stores the slices' sums in shared memory, added in a fixed order to SUMS tiles for the caller to
-   add. */
+/* Adds up the slices, in a fixed order, to SUMS tiles in shared memory. The caller adds those. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -153,8 +151,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply: this warp's part of k. After a fragment is split, its next step is
-     fetched. */
+  /* Split and multiply this warp's part of k. After a fragment's split its next step is fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += Shape::STRIDE) {
@@ -414,8 +411,7 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) with the fastest tile for C (m, n). PAIRS allows medium tiles of two
-   pieces. */
+/* Returns launch(shape) with the fastest tile for C (m, n). PAIRS allows PairTile. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});

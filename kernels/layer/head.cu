@@ -6,8 +6,7 @@
    Each would mostly wait for its launch and for the L2 cache. In this kernel a row's input stays in
    registers. The weights are in shared memory or, with few rows of many inputs, in registers.
    Logits are sums of float32 products, because 10 columns would not fill a tile of the tensor
-   cores. Gradients are written as floats, or as planes for wide.cu. Exercise: count the bytes
-   saved. */
+   cores. Gradients are floats, or planes for wide.cu. Exercise: count the bytes saved. */
 #include "layer/planes.cuh"
 
 namespace {
@@ -48,8 +47,7 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up each class over the block's warps, in their order. sums (WARPS, MAX_CLASSES) is
-   scratch. */
+/* Adds up each class over the block's warps, in order. sums (WARPS, MAX_CLASSES) is scratch. */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;

@@ -203,8 +203,7 @@ constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 /* Returns wgmma's description of an operand, which consists of matrices of 8 rows x 16 bytes. They
    are `leading` bytes apart in one direction and `stride` bytes in the other. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* the higher bits are the block's number in the
-                                             cluster */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block's number */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }

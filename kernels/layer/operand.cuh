@@ -7,9 +7,8 @@
      CONSTANT  no kernel of a step writes the operand: it may be read before the previous one ends
      VECTOR    the matrix's columns are a multiple of 4, so one load can bring several neighbours
 
-   load() has no branches: it moves an address that is out of bounds into bounds. Later, when the
-   value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at
-   once. */
+   load() has no branches: it moves an address that is out of bounds into bounds. When the value is
+   used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at once. */
 #pragma once
 
 #include "batch.cuh"

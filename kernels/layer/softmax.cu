@@ -23,8 +23,7 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. A warp has one row. Per class it reads 4 bytes
-   twice. */
+/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {

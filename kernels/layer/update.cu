@@ -81,8 +81,7 @@ struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* the layer has tiles x splits blocks */
-  int splits, split_rows;               /* how many parts the batch is split into; rows of each
-                                           part */
+  int splits, split_rows;               /* how many splits of the batch; rows of each split */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
   unsigned *d_done;                     /* (tile): how many splits are done; 0 between launches */
 };
@@ -94,10 +93,8 @@ struct Shares {
 
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
-constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer that d_work has room
-                                         for */
-constexpr int WANTED_BLOCKS = 264;    /* blocks wanted per layer: two per multiprocessor of a big
-                                         GPU */
+constexpr int MAX_SPLIT_TILES = 1024; /* most tiles x splits of a layer in d_work */
+constexpr int WANTED_BLOCKS = 264;    /* per layer: two per multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
 /* The block that finishes last adds up the splits of a tile, in their order, and updates. */
@@ -127,8 +124,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile, or of one split of the tile, and updates. All threads call
-   it. */
+/* Computes the gradient of a tile or of one of its splits, and updates. All threads call it. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {

@@ -29,9 +29,8 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
 }
 
 /* Returns true if mma.sync is faster than wgmma for updates. A wgmma block fills a whole
-   multiprocessor. With few products per weight it waits for memory, and the smaller blocks of
-   mma.sync have more loads in flight. With few tiles, small blocks leave fewer multiprocessors
-   idle. */
+   multiprocessor. With few products per weight it waits for memory; the smaller blocks of mma.sync
+   have more loads in flight. With few tiles they leave fewer multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;

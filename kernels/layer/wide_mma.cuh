@@ -32,8 +32,8 @@ using SmallTile = Tile<64, 4>;
 
 template <int TERMS, class Tile> constexpr int STAGE_BYTES = 2 * TERMS *Tile::TERM_BYTES;
 
-/* An operand's planes: (sides, k) if ALONG_K, (k, sides) if ACROSS_K. A side is a row of A or a
-   column of B. */
+/* An operand's planes: (sides, k) if ALONG_K, (k, sides) if ACROSS_K. Sides: rows of A, columns of
+   B. */
 struct Operand {
   const uint16_t *d;
   size_t plane;

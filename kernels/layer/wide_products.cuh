@@ -41,8 +41,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads four neighbours from `column` on. If not FULL, those beyond the row become some value of
-   it. */
+/* Loads four neighbours from `column` on. If not FULL, those beyond the row get any value of it. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -102,7 +101,7 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Multiplies the gradient by the activation's slope and stores dX. The first term of the activation
+/* Multiplies the gradient by the activation's slope and stores dX. The activation's first term
    suffices. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;

@@ -58,8 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Does not pair tiles if more than a tenth of them would have no
-   partner. */
+/* Divides the work among blocks. Pairs no tiles if more than a tenth would lack a partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {

@@ -397,8 +397,7 @@ template <class Kind, class Schedule> struct Block {
 
 /* Computes the products of a launch. Grid: clusters of blocks that share units. Block: a producer
    thread and two consumers. A tile needs k * (TILE + COLUMNS) numbers of every term; in a pair, the
-   other block copies half of one operand. It takes 2 k TILE COLUMNS operations per product of
-   terms. */
+   other block copies half of one operand. A product of terms takes 2 k TILE COLUMNS operations. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

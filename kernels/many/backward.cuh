@@ -30,8 +30,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0, else 0. Warp: 16 rows x 32
-   columns. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. Warp: 16 rows x 32 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -59,8 +58,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
   }
 }
 
-/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2: a sum over 32 columns of
-   dZ2. */
+/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2: the sum over 32 columns. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
@@ -124,8 +122,7 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2, for own columns, and of db3: a sum over 16
-   rows. */
+/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2 and of db3: a sum over 16 rows. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
@@ -144,8 +141,7 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns the place of a thread's number k: four weights of W2, then their momenta (global
-   memory). */
+/* Returns the place in global memory of a thread's k-th of four weights of W2, then momenta. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
@@ -160,8 +156,7 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Computes from dZ3 all parts of gradients that a warp or warpgroup can sum. Meanwhile W2
-   arrives. */
+/* Computes from dZ3 all parts of gradients that a warpgroup can sum. Meanwhile W2 arrives. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();

@@ -22,8 +22,7 @@ __device__ inline float *sums_of_z1(Shared &s, int turn) {
 }
 
 /* Computes Z1 (64, 20) = pixels (64, 784) W1^T for the block's 20 units. Each warpgroup sums over
-   192 inputs; the first also adds the last 16. Thread 64 fetches the row numbers of the step after
-   next. */
+   192 inputs; the first also adds the last 16. Thread 64 fetches row numbers two steps ahead. */
 __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
@@ -156,8 +155,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* One warp computes softmax, loss and dZ3 (10) of the warpgroup's row. Two lanes have each
-   class. */
+/* A warp computes softmax, loss and dZ3 (10) of the warpgroup's row. Two lanes have a class. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -189,8 +187,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Exchanges the parts of Z2, then computes H2, logits and dZ3 of the block's rows. A warpgroup has
-   a row. */
+/* Exchanges the parts of Z2, then computes H2, logits and dZ3, one row per warpgroup. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;

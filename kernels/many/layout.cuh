@@ -11,8 +11,7 @@ constexpr int BLOCKS = 16; /* blocks of the cluster that trains the network */
 constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
 constexpr int UNITS = 20; /* a block's units of hidden layer 1; unit 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows of the batch; its columns
-                                                            of W3 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows; columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
 constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how many of their
                                        momenta are in registers */
@@ -121,8 +120,7 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of a block's columns of W3. The last block has none: it overwrites zeros with
-   zeros. */
+/* Returns the bytes of a block's columns of W3. The last block sends zeros over zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }

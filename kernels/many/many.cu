@@ -47,8 +47,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* Copies the block's parameters and momenta from global memory if LOADS, else back to global
-   memory. */
+/* Copies the block's parameters and momenta from global memory if LOADS, else back to it. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
