@@ -61,7 +61,8 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
 }
 
 /* Trains on all steps of the job. Grid: one block per tile of hidden layer 1, then of layer 2, and
-   so on. Without mail a layer has whole clusters. With mail, blocks that own rows follow. */
+   so on. Without mail each layer fills whole clusters. With mail, blocks that own rows follow the
+   tiles. */
 template <int ROWS, bool SECOND, Way WAY>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 800

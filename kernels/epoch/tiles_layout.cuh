@@ -55,9 +55,9 @@ struct Job {
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail (tiles_slices.cuh, tiles_head.cuh) */
   int first_row_block;   /* if the head uses mail, blocks from this number on own rows */
   int mail_size[LAYERS]; /* packets in one buffer of H or dZ */
-  float4 *slices;        /* hidden weights that are not in shared memory (tiles_slices.cuh) */
+  float4 *slices;        /* float32 hidden weights, if not in shared memory (tiles_slices.cuh) */
   int slice;             /* size of one slice */
-  float4 *extra;         /* moments and averages of W1; NULL if shared memory has them */
+  float4 *extra;         /* second moments and averages of W1; NULL if shared memory has them */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
       parts_at[LAYERS], k_at, extra_at;
   /* tiles_prepare.cu fills the arrays from here on before the launch. */

@@ -67,8 +67,8 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
 }
 
 /* ---- so many bytes in flight -----------------------------------------------------------------
-   Thread: LOADS words in flight at once. The next address depends on all loaded values, although
-   zero is 0, so a thread cannot load ahead. */
+   Thread: LOADS words in flight at once. The next address depends on all loaded values through
+   `zero`, which is 0, so a thread cannot load ahead. */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {

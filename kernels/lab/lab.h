@@ -154,7 +154,7 @@ typedef struct {
   /* Returns how many elements input `array` has, or the output (-1). If the pointer is NULL, each
      array has one element for each point of the size. */
   int64_t (*count)(int problem, LabSize size, int array);
-  bool on_host;               /* the topic is copies between host and device */
+  bool on_host;               /* the topic copies between host and device */
   const char *predicted_name; /* what rung->predicted returns; NULL means that no rung has it */
   LabCount counted;
   /* The names and units of a sweep's points: "offset, bytes; stride, words". */

@@ -1,5 +1,5 @@
 /* The kernel of the topic math. It is compiled twice: in math.cu, and in math_fast.cu with
-   -use_fast_math. So everything here is local to the including file. */
+   -use_fast_math. So everything here is local to the file that includes it. */
 #pragma once
 
 #include "lab/lab.cuh"

@@ -51,7 +51,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
 }
 
 /* Writes a thread's part of C: up to four neighbours in each direction, and the next four a gap
-   away. It writes one float at a time, so that one way serves every n (docs/lab/matmul.md). */
+   away. It writes one float at a time, so that the same code serves every n
+   (docs/lab/matmul.md). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {

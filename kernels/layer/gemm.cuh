@@ -397,7 +397,7 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
+constexpr unsigned MULTIPROCESSORS = 132; /* on a big GPU */
 
 /* Returns true if medium tiles are faster than small tiles: if the rounds of tiles are at least
    BUSY % full and every warp has a k-step. On an H200, for weights (1000, 784) and 128 rows, medium

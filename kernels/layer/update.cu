@@ -93,7 +93,7 @@ struct Shares {
 
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
-constexpr int MAX_SPLIT_TILES = 1024; /* most tiles x splits of a layer in d_work */
+constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer */
 constexpr int WANTED_BLOCKS = 264;    /* per layer: two per multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 

@@ -81,7 +81,7 @@ template <int TERMS, class Schedule> struct Ring {
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
-  /* 256: bytes for barriers */
+  /* 256 bytes are for barriers */
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
