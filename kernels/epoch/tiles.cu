@@ -168,7 +168,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   return nullptr;
 }
 
-/* Places the job's arrays in d_work (first those per step, then those per block) and in d_mail. */
+/* Places the job's arrays in d_work (arrays per step, then arrays per block) and in d_mail. */
 static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   uint8_t *at = static_cast<uint8_t *>(of.d_work);
   const size_t steps = plan.steps, rows = plan.rows;

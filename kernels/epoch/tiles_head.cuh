@@ -196,7 +196,7 @@ template <class S> struct Head : Ground<S> {
   }
   /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice.
      Before an owner sends its sum of step t + 2, it has received every other owner's sum of step t
-     + 1. The other owners sent those after they had read step t. */
+     + 1. The other owners sent these sums after they had read step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;

@@ -12,8 +12,8 @@ constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
 constexpr int RANKS = 16;                       /* blocks of a cluster */
 
 /* The warps of a block; a thread has 128 registers. In layer 1, warps 0 to 6 hold W1, 112 inputs
-   each. Warp 7, the helper, holds the tile's columns of the last layer and the biases. The others
-   are the chain. */
+   each. Warp 7, the helper, holds the tile's columns of the last layer and the biases. Warps 8 to
+   15 are the chain. */
 constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
               WARPS = CHAIN + CHAINS, THREADS = 32 * WARPS;
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
@@ -44,7 +44,7 @@ struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* layers of weights; size[0] is the inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
-      clusters;          /* arrays: by hidden layer, from 1; clusters: those of the last one */
+      clusters;          /* arrays by hidden layer, from 1; clusters of the last layer */
   int steps, first_step; /* first_step: number of the launch's first step in its window */
   uint32_t rows, stamp;
   Rule rule;

@@ -99,7 +99,7 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have read those pixels */
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have read the old pixels */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};

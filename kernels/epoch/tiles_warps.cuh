@@ -125,7 +125,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Multiplies the pixels of the segment's first step by the weights, and those of its second step
+  /* Multiplies the pixels of the segment's first step by the weights, and the second step's pixels
      by the known part of the next weights. */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {

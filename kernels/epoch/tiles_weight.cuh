@@ -10,10 +10,10 @@
 namespace tiles {
 
 /* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and nesterov, an
-   update subtracts m times the new momentum and g times the gradient from the weight. Before the
-   gradient is known, the known part of what it subtracts is known_m times the old momentum plus
-   known_w times the weight. adamw subtracts `decay` times the weight. The other rules add `decay`
-   times the weight to the gradient. */
+   update subtracts m times the new momentum and g times the gradient from the weight. The part of
+   this that is known before the gradient is known_m times the old momentum plus known_w times the
+   weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the weight to
+   the gradient. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };

@@ -171,8 +171,8 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
   }
 }
 
-/* Runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub makes LabRung.launch of
-   it, lab_cub_work makes .work. */
+/* Runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub is for LabRung.launch,
+   lab_cub_work for .work. */
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {

@@ -67,8 +67,8 @@ typedef struct {
   size_t shared;      /* dynamic, bytes per block */
 } LabRecord;
 
-/* The arguments of a rung's functions. Only launchers get what follows gpu. Arrays are aligned to
-   256 bytes. */
+/* The arguments of a rung's functions. Only launchers get fields after gpu. Arrays are 256-byte
+   aligned. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
@@ -128,7 +128,7 @@ typedef enum {
   LAB_COUNTS_SECTORS,       /* sectors per request of a warp */
   LAB_COUNTS_BYTES,         /* bytes of all sectors / bytes that the problem must move */
   LAB_COUNTS_TURNS,         /* wavefronts of shared memory per 32 values of the first input */
-  LAB_COUNTS_ATOMICS,       /* the same, of atomics only */
+  LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
   LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
   LAB_COUNTS_TILE,          /* wavefronts of the slower access to a tile; the other takes 1 */
   LAB_COUNTS_LOADS,         /* loads of a thread per term of three operations */

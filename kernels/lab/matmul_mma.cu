@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 #pragma unroll 1
   for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
     await_groups<STAGES - 2>(); /* this thread's part of slab s has arrived */
-    __syncthreads(); /* so have all other parts, and all threads have read the previous slab */
+    __syncthreads(); /* all parts have arrived; all threads have read the previous slab */
     copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
     multiply_slab(tile, stage[s]);
   }

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* this thread's inputs; those beyond the end are the last input, with x = 0 */
+  int input[VALUES]; /* this thread's inputs; beyond the end, the last input with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);

@@ -35,7 +35,7 @@ __device__ inline void cluster_fence() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Returns the address of the same place as `shared` in the shared memory of block `rank`. */
+/* Returns the address in block `rank` that corresponds to `shared` in this block. */
 __device__ inline uint32_t address_in(uint32_t shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));

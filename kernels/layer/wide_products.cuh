@@ -41,7 +41,8 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads four neighbours from `column` on. If not FULL, those beyond the row get any value of it. */
+/* Loads four neighbours from `column` on. If not FULL, neighbours beyond the row are not
+   defined. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -52,7 +53,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores those of the four neighbours that are in the row. */
+/* Stores the neighbours that are in the row. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {

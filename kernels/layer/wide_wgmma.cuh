@@ -89,7 +89,7 @@ template <int TERMS, class Schedule> struct Ring {
   uint64_t filled[STAGES], free[STAGES];
   uint64_t turn[2]; /* if consumers take turns: whose turn it is to multiply */
 
-  /* `blocks` is how many blocks have consumers that read what this block copies. */
+  /* `blocks`: in how many blocks consumers read this block's copies. */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -122,7 +122,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of a B that lies ALONG_K. A box is all of it, or in a pair half of a term. */
+/* Copies a block of k of B if B lies ALONG_K. A box is all of this, or in a pair half of a term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {

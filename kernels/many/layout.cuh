@@ -21,7 +21,7 @@ constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* the factor of the gradients' low terms */
 constexpr float PIXEL = 16777216; /* a byte read as a half is the byte / PIXEL */
-/* What the sums for W1's gradient are divided by. It is a power of two, so no bits change. */
+/* The divisor of the sums for W1's gradient. It is a power of two, so no bits change. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
 constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infinity */
