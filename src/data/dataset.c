@@ -52,7 +52,7 @@ struct DatasetReader {
   char tail[CHUNK_BYTES];
 
   /* Owned by the consumer: its place in the first chunk, and the totals of all earlier chunks. */
-  Split split;  /* its `each` is NULL if all rows are delivered */
+  Split split;  /* its `share` is 0 if all rows are delivered */
   size_t taken; /* rows taken from the first chunk */
   uint64_t rows;
   DataSummary summary;
@@ -346,9 +346,7 @@ static bool start(DatasetReader *reader, Error *error) {
   reader->spare = new_chunk(reader); /* with one chunk the reader works even if memory is short */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
-  return (c->hold_out == 0 ||
-          split_open(&reader->split, c->hold_out, c->seed, c->held_out, c->classes, error)) &&
-         start_workers(reader, threads, error) && check_one_hot(reader, error);
+  return start_workers(reader, threads, error) && check_one_hot(reader, error);
 }
 
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
@@ -358,6 +356,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!config->label) reader->config.label = "";
   reader->columns.classes = config->classes;
   reader->columns.names = config->names;
+  reader->split = (Split){config->hold_out, config->seed, config->held_out, config->classes, {{0}}};
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
   reader->source.file = -1;
@@ -384,7 +383,6 @@ void dataset_close(DatasetReader *reader) {
     chunk_parser_close(&worker->parser);
     free(worker);
   }
-  split_close(&reader->split);
   *reader->end = reader->spare;
   for (Chunk *next; reader->head; reader->head = next) {
     next = reader->head->next;
@@ -424,7 +422,7 @@ static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
   const uint64_t rows = max_rows(reader, most);
   const bool counted = knows_length(reader) || rows <= most;
-  return reader->split.each && counted ? split_most(&reader->split, rows) : rows;
+  return reader->split.share > 0 && counted ? split_most(&reader->split, rows) : rows;
 }
 
 double dataset_progress(const DatasetReader *reader) {
@@ -474,7 +472,7 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
   size_t count = 0;
   for (; count < wanted && reader->taken < chunk->rows; reader->taken++) {
     const uint16_t label = chunk->labels[reader->taken];
-    if (reader->split.each && !split_takes(&reader->split, label)) continue;
+    if (reader->split.share > 0 && !split_takes(&reader->split, label)) continue;
     s->alike += s->rows > 0 && label == reader->last_label;
     s->counts[reader->last_label = label] += reader->config.inputs == 0;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);

@@ -1,22 +1,10 @@
 #include "data/split.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/random.h"
 
 static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class is added to it */
-
-bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
-                Error *error) {
-  *split = (Split){share, seed, held_out, classes, calloc((size_t)classes, sizeof *split->each)};
-  return split->each || error_set(error, "no memory for %d classes", classes);
-}
-
-void split_close(Split *split) {
-  free(split->each);
-  *split = (Split){0};
-}
 
 /* Returns the first row of interval j. The 1e-6 keeps 1 / 0.1 at 10, for example. */
 static uint64_t begin_of(const Split *split, uint64_t j) {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "base/error.h"
+#include "data/summary.h"
 
 /* The state of one class. */
 typedef struct {
@@ -19,18 +19,14 @@ typedef struct {
   uint64_t drawn;    /* the held-out row of the latest interval */
 } SplitClass;
 
+/* A pass over the file. It starts with `each` zero. */
 typedef struct {
   double share; /* above 0, below 1 */
   uint64_t seed;
   bool held_out; /* true takes the held-out rows; false takes the other rows */
   int classes;
-  SplitClass *each; /* (classes), owned */
+  SplitClass each[DATASET_MAX_CLASSES];
 } Split;
-
-/* Starts a pass over the file. Fails if memory runs out. */
-bool split_open(Split *split, double share, uint64_t seed, bool held_out, int classes,
-                Error *error);
-void split_close(Split *split); /* *split may be all zeros */
 
 /* Returns true if the split takes the next row of the file, which has this label. */
 bool split_takes(Split *split, int label);
