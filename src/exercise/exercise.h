@@ -39,14 +39,13 @@ typedef struct {
   int logits;     /* selects the kind of logits */
 } ExerciseShape;
 
-typedef struct {
-  float momentum, weight_decay, rate;
-} ExerciseRule;
+/* The update's momentum and learning rate. */
+static const float EXERCISE_MOMENTUM = 0.9f, EXERCISE_RATE = 0.05f;
 
 typedef struct {
   ExerciseTask task;
   ExerciseShape shape;
-  ExerciseRule rule;
+  float weight_decay;
   int filled;  /* rows in the step; rows beyond them have gradient 0 and no result */
   bool prints; /* show the function's output */
   ExerciseArray array[ARRAYS];

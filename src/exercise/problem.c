@@ -179,7 +179,7 @@ static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
-  const double momentum = p->rule.momentum, rate = p->rule.rate;
+  const double momentum = EXERCISE_MOMENTUM, rate = EXERCISE_RATE;
   const float *old_w = w->given, *old_v = v->given;
   w->expected = doubles_of(w, false), v->expected = doubles_of(v, false);
   w->allowed = reference_zeros(count_of(w), sizeof(double));
@@ -198,7 +198,7 @@ static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double de
 }
 
 static void expect_update(ExerciseProblem *p) {
-  expect_updated(p, ARRAY_W, ARRAY_VW, p->rule.weight_decay, product_of);
+  expect_updated(p, ARRAY_W, ARRAY_VW, p->weight_decay, product_of);
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
@@ -283,7 +283,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   p.filled = task >= TASKS                          ? shape.rows
              : shape.end - shape.first < shape.rows ? shape.end - shape.first
                                                     : shape.rows;
-  p.rule = (ExerciseRule){0.9f, seed % 2 ? 0.01f : 0.0f, 0.05f};
+  p.weight_decay = seed % 2 ? 0.01f : 0.0f;
   for (int name = 0; name < ARRAYS; name++) {
     const char role = arrays[name].role[task], *sides = arrays[name].shape;
     ExerciseArray *a = &p.array[name];

@@ -38,11 +38,10 @@ static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
   const StepState state = {
       .position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
       .end = (uint32_t)s->end,
-      .learning_rate = problem->rule.rate,
-      .rule = {.momentum = problem->rule.momentum, .weight_decay = problem->rule.weight_decay}};
+      .learning_rate = EXERCISE_RATE,
+      .rule = {.momentum = EXERCISE_MOMENTUM, .weight_decay = problem->weight_decay}};
   void *const *a = d->d_array;
-  *d = (ExercisePlaced){.problem = problem,
-                        .rule = {problem->rule.momentum, problem->rule.weight_decay}};
+  *d = (ExercisePlaced){.problem = problem};
   for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));
   d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* not NULL, but never read */
@@ -93,7 +92,9 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
   case WARMUP_COPY:
     return launch_warmup_copy(a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out, stream);
   default:
-    return launch_exercise_update(d->batch, d->rule, d->layer, a[ARRAY_DW], a[ARRAY_DB], stream);
+    return launch_exercise_update(d->batch,
+                                  (UpdateRule){EXERCISE_MOMENTUM, d->problem->weight_decay},
+                                  d->layer, a[ARRAY_DW], a[ARRAY_DB], stream);
   }
 }
 

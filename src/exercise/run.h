@@ -11,7 +11,6 @@ typedef struct {
   void *d_array[ARRAYS];
   StepState *d_state;
   BatchView batch;
-  UpdateRule rule;
   LayerUpdate layer;
 } ExercisePlaced;
 
