@@ -1,13 +1,17 @@
 #include "exercise/exercise.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "exercise/reference.h"
 
 /* Each array's name, shape, bytes per value, and role in each task. A shape has two letters: r
-   rows, i in, o out, e end, or 1. Roles are c (constant), g (given, then changed), w (written). */
+   rows, i in, o out, e end, or 1. Roles are c (constant), C (a constant that the function need not
+   read), g (given, then changed), w (written) and s (scratch memory). */
 static const struct {
   const char *name, *shape;
   size_t size;
@@ -15,27 +19,27 @@ static const struct {
 } arrays[ARRAYS] = {[ARRAY_X] = {"x", "ri", 4, "c  c     "},
                     [ARRAY_W] = {"w", "oi", 4, "c  g     "},
                     [ARRAY_B] = {"b", "1o", 4, "c  g c   "},
-                    [ARRAY_Z] = {"z", "ro", 4, "wcc ccccc"},
+                    [ARRAY_Z] = {"z", "ro", 4, "scc ccccc"},
                     [ARRAY_Y] = {"y", "ro", 4, "w   www w"},
-                    [ARRAY_LABELS] = {"labels", "e1", 2, " cc      "},
-                    [ARRAY_ORDER] = {"order", "e1", 4, " cc      "},
-                    [ARRAY_LARGEST] = {"largest", "r1", 4, " ww      "},
-                    [ARRAY_SUM] = {"sum", "r1", 4, " ww    w "},
-                    [ARRAY_P] = {"p", "ro", 4, " ww      "},
+                    [ARRAY_LABELS] = {"labels", "e1", 2, " Cc      "},
+                    [ARRAY_ORDER] = {"order", "e1", 4, " CC      "},
+                    [ARRAY_LARGEST] = {"largest", "r1", 4, " ss      "},
+                    [ARRAY_SUM] = {"sum", "r1", 4, " ss    w "},
+                    [ARRAY_P] = {"p", "ro", 4, " ws      "},
                     [ARRAY_DZ] = {"dz", "ro", 4, "  wc     "},
                     [ARRAY_LOSS] = {"loss", "e1", 4, "  w      "},
                     [ARRAY_CORRECT] = {"correct", "e1", 1, "  w      "},
                     [ARRAY_VW] = {"vw", "oi", 4, "   g     "},
                     [ARRAY_VB] = {"vb", "1o", 4, "   g     "},
-                    [ARRAY_DW] = {"dw", "oi", 4, "   w     "},
-                    [ARRAY_DB] = {"db", "1o", 4, "   w     "}};
+                    [ARRAY_DW] = {"dw", "oi", 4, "   s     "},
+                    [ARRAY_DB] = {"db", "1o", 4, "   s     "}};
 
 const char *exercise_array_name(int name) {
   return arrays[name].name;
 }
 
 bool exercise_is_constant(ExerciseTask task, int name) {
-  return arrays[name].role[task] == 'c';
+  return toupper(arrays[name].role[task]) == 'C';
 }
 
 /* Returns a size between half a limit and the limit. A shape gets three adjacent limits. One limit
@@ -291,8 +295,8 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
     *a = (ExerciseArray){.rows = side_of(&p.shape, sides[0]),
                          .columns = side_of(&p.shape, sides[1]),
                          .size = arrays[name].size};
-    if (role != 'c' && !(a->got = apart_memory(exercise_bytes(a)))) abort();
-    if (role != 'w' && !has_logits) give(a, name, -1, 1, seed);
+    if (!exercise_is_constant(task, name) && !(a->got = apart_memory(exercise_bytes(a)))) abort();
+    if (strchr("cg", role) && !has_logits) give(a, name, -1, 1, seed);
   }
   if (has_logits) {
     give_logits(&p, seed);
@@ -335,18 +339,16 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
   return true;
 }
 
-enum { FLOAT = 4, LABEL = 2, RESULTS = 5 }; /* bytes; RESULTS is a loss and a flag */
-
-double exercise_least_bytes(ExerciseTask task, ExerciseShape s) {
-  const double rows = s.rows, in = s.in, out = s.out, x = rows * in, w = in * out, y = rows * out;
-  if (task == TASK_FORWARD) return FLOAT * (x + w + out + y);
-  /* w, b and the momentum of both are read and written */
-  if (task == TASK_UPDATE) return FLOAT * (x + y + 4 * (w + out));
-  if (task == WARMUP_SUM) return FLOAT * (y + rows);
-  const double more = task == TASK_LOSS      ? (LABEL + RESULTS) * rows
-                      : task == WARMUP_INDEX ? FLOAT * out
-                                             : 0;
-  return FLOAT * 2 * y + more;
+double exercise_least_bytes(ExerciseTask task, ExerciseShape shape) {
+  double bytes = 0;
+  shape.end = shape.rows; /* other rows need not be read */
+  for (int name = 0; name < ARRAYS; name++) {
+    const char role = arrays[name].role[task], *sides = arrays[name].shape;
+    const int times = role == 'g' ? 2 : role == 'c' || role == 'w';
+    bytes +=
+        (double)arrays[name].size * times * side_of(&shape, sides[0]) * side_of(&shape, sides[1]);
+  }
+  return bytes;
 }
 
 static double got_value(const ExerciseArray *a, size_t i) {
@@ -363,7 +365,7 @@ static bool is_right(const ExerciseArray *a, size_t i) {
 }
 
 /* Describes the first wrong element, and the number, rows and columns of all wrong elements. */
-static void describe(const ExerciseArray *a, int name, size_t first, char *text, size_t size) {
+static ShortText describe(const ExerciseArray *a, int name, size_t first) {
   const size_t columns = (size_t)a->columns;
   const double value = got_value(a, first) + 0.0; /* + 0.0 removes the sign of -0 */
   size_t wrong = 0, unwritten = 0, last_row = 0, left = columns, right = 0;
@@ -375,44 +377,39 @@ static void describe(const ExerciseArray *a, int name, size_t first, char *text,
     if (column < left) left = column;
     if (column > right) right = column;
   }
-  int length = snprintf(text, size, "%s (row %zu, column %zu): expected ",
-                        exercise_array_name(name), first / columns, first % columns);
-  length += a->allowed[first] < 0
-                ? snprintf(text + length, size - (size_t)length, "nothing to be written there")
-                : snprintf(text + length, size - (size_t)length, "%.9g (float64, within %.2g)",
-                           a->expected[first] + 0.0, a->allowed[first]);
-  length += snprintf(text + length, size - (size_t)length,
-                     isnan(value) ? ", got nan" : ", got %.9g", value);
-  snprintf(text + length, size - (size_t)length,
-           "; %zu of %zu wrong, in rows %zu to %zu, columns %zu to %zu%s", wrong, count_of(a),
-           first / columns, last_row, left, right, unwritten == wrong ? ", never written" : "");
+  return text_format(
+      "%s (row %zu, column %zu): expected %s, got %s; %zu of %zu wrong, in rows %zu "
+      "to %zu, columns %zu to %zu%s",
+      exercise_array_name(name), first / columns, first % columns,
+      a->allowed[first] < 0
+          ? "nothing to be written there"
+          : text_format("%.9g (float64, within %.2g)", a->expected[first] + 0.0, a->allowed[first])
+                .text,
+      isnan(value) ? "nan" : text_format("%.9g", value).text, wrong, count_of(a), first / columns,
+      last_row, left, right, unwritten == wrong ? ", never written" : "");
 }
 
-/* Describes the first array with a wrong element. Returns false if all elements are right. */
-static bool find_wrong(const ExerciseProblem *problem, char *text, size_t size) {
+/* Describes the first array with a wrong element. Returns "" if all elements are right. */
+static ShortText find_wrong(const ExerciseProblem *problem) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];
-    for (size_t i = 0; a->expected && i < count_of(a); i++) {
-      if (is_right(a, i)) continue;
-      describe(a, name, i, text, size);
-      return true;
-    }
+    for (size_t i = 0; a->expected && i < count_of(a); i++)
+      if (!is_right(a, i)) return describe(a, name, i);
   }
-  return false;
+  return (ShortText){""};
 }
 
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score) {
-  char said[384];
   const double least = exercise_least_bytes(problem->task, problem->shape);
-  snprintf(said, sizeof said, "%s", call->complaint);
-  if (!*said && !find_wrong(problem, said, sizeof said) && isfinite(call->moved_bytes) &&
-      problem->filled == problem->shape.rows && call->moved_bytes < least)
+  ShortText said = *call->complaint ? text_format("%s", call->complaint) : find_wrong(problem);
+  if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
+      call->moved_bytes < least)
     /* A right result needs all inputs and outputs. With fewer bytes, the function evaded the
        count. */
-    snprintf(said, sizeof said, "it moved %.0f bytes, fewer than it can", call->moved_bytes);
-  if (*said)
-    snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said,
+    said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
+  if (*said.text)
+    snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said.text,
              problem->shape.rows, problem->shape.in, problem->shape.out,
              measured ? "; as it was measured" : "");
 }
