@@ -107,7 +107,7 @@ template <int DOWN_, int WIDE_> struct MediumShape {
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up the slices, in a fixed order, to SUMS tiles in shared memory. The caller adds them up. */
+/* Adds up the slices, in a fixed order, to SUMS tiles in shared memory. The caller adds these. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;

@@ -41,8 +41,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads four neighbours from `column` on. If not FULL, neighbours beyond the row are not
-   defined. */
+/* Loads four neighbours from `column` on. If not FULL, values beyond the row are undefined. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
