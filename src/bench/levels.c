@@ -100,12 +100,12 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   Engine *engine = level->level == CPU      ? engine_cpu_open(&config, error)
                    : level->level == CUBLAS ? bench_cublas_open(&config, error)
                                             : engine_cuda_open(&config, error);
-  if (!engine) return NULL;
-  if ((engine->config.training.precision == precision ||
+  if (engine &&
+      (engine->config.training.precision == precision ||
        error_set(error, "this GPU has no %s", level->precision)) &&
       load(engine, b->plan->train, 0, error) && load(engine, b->plan->test, b->train_rows, error))
     return engine;
-  engine->call->close(engine);
+  engine_close(engine);
   return NULL;
 }
 
@@ -168,7 +168,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Err
   const Level any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, 1, NULL) : NULL;
   const int chosen = engine ? (int)engine->config.training.fusion : -1;
-  if (engine) engine->call->close(engine);
+  engine_close(engine);
   for (const Level *level = levels; level < levels + LENGTH(levels); level++) {
     Error reason;
     if ((level->level == CPU) == b->on_gpu) continue;
@@ -180,7 +180,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Err
     engine = open_level(b, level, hidden, batch, omp_get_num_procs(), &reason);
     if (!engine || !time_level(engine, b, level->level, line, &reason))
       record_text(line, "reason", reason.text);
-    if (engine) engine->call->close(engine);
+    engine_close(engine);
     record_add(b->record, line);
     if (!record_good(b->record, error)) return false;
   }
@@ -198,8 +198,8 @@ typedef struct {
 
 static void close_team(Team *team) {
   for (int i = 0; i < team->count; i++)
-    if (team->engine[i] != team->rows) team->engine[i]->call->close(team->engine[i]);
-  if (team->rows) team->rows->call->close(team->rows);
+    if (team->engine[i] != team->rows) engine_close(team->engine[i]);
+  engine_close(team->rows);
 }
 
 /* Opens as many engines as mlp-train --seeds would: the members of a GPU's engine, or an engine per

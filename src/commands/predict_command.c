@@ -40,7 +40,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
     report_remark(a->report, options_gone_text(&trained, path).text);
     return engine;
   }
-  if (engine) engine->call->close(engine);
+  engine_close(engine);
   return NULL;
 }
 
@@ -75,7 +75,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
     if (good && count == load->count)
       return count == 1 ? engine[0] : committee_open(engine, count, error);
   }
-  while (count-- > 0) engine[count]->call->close(engine[count]);
+  while (count-- > 0) engine_close(engine[count]);
   return NULL;
 }
 
@@ -148,7 +148,7 @@ static bool run(Asked *a, Error *error) {
                      : *o->predict ? predict(engine, a, error)
                                    : evaluate(engine, a, error)) &&
                     report_good(a->report, error);
-  if (engine) engine->call->close(engine);
+  engine_close(engine);
   free(o->class_names);
   o->class_names = NULL;
   return good;

@@ -60,9 +60,8 @@ static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
   for (int r = 0; good && r < ranks_count(ranks); r++)
     if (*all[r].text) *error = all[r], good = false;
   free(all);
-  if (!engine) return NULL;
-  if (!good) {
-    engine->call->close(engine);
+  if (!engine || !good) {
+    engine_close(engine);
     return NULL;
   }
   const int hosts = ranks_hosts(ranks);

@@ -115,6 +115,11 @@ struct Engine {
   double taken;        /* bytes of the host's memory that the CPU engine takes */
 };
 
+/* Closes the engine. Does nothing if `engine` is NULL. */
+static inline void engine_close(Engine *engine) {
+  if (engine) engine->call->close(engine);
+}
+
 /* Queues the forward pass over this rank's part of dataset rows [first_row, first_row + rows). */
 static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t rows,
                                    Error *error) {

@@ -68,7 +68,7 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
 
 static void committee_close(Engine *engine) {
   Committee *c = (Committee *)engine;
-  for (int m = 0; m < c->count; m++) c->member[m]->call->close(c->member[m]);
+  for (int m = 0; m < c->count; m++) engine_close(c->member[m]);
   free(c->logits);
   free(c->sums);
   free(c);
@@ -94,6 +94,6 @@ Engine *committee_open(Engine *const *members, int count, Error *error) {
   if (c)
     committee_close(&c->engine);
   else
-    for (int m = 0; m < count; m++) members[m]->call->close(members[m]);
+    for (int m = 0; m < count; m++) engine_close(members[m]);
   return NULL;
 }

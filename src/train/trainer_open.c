@@ -255,7 +255,7 @@ void trainer_close(Trainer *t) {
   if (!t) return;
   trainer_close_file(&t->train);
   trainer_close_file(&t->judge);
-  if (t->engine) t->engine->call->close(t->engine);
+  engine_close(t->engine);
   free(t);
 }
 
