@@ -40,7 +40,6 @@ bool nearest_append(const char *given, const char *const *known, const char *bef
     found = *known;
     least = edits;
   }
-  if (found && error)
-    text_append(error->text, sizeof error->text, ": did you mean '%s%s'?", before, found);
+  if (found && error) text_append(error->text, ": did you mean '%s%s'?", before, found);
   return false;
 }

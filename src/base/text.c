@@ -52,7 +52,7 @@ size_t text_printable(char *target, size_t size, const char *text) {
   return length;
 }
 
-void text_append(char *target, size_t size, const char *format, ...) {
+void text_append_to(char *target, size_t size, const char *format, ...) {
   const size_t used = strlen(target);
   va_list arguments;
   va_start(arguments, format);

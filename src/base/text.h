@@ -18,8 +18,11 @@ size_t text_printable(char *target, size_t size, const char *text);
 
 /* Appends text, formatted as by printf, to the text in target[size]. Text that does not fit is
    cut. */
-void text_append(char *target, size_t size, const char *format, ...)
+void text_append_to(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Appends to the text in an array of char. */
+#define text_append(ARRAY, ...) text_append_to((ARRAY), sizeof(ARRAY), __VA_ARGS__)
 
 /* Writes a text in quotation marks with JSON's escapes. "<" is escaped, too, so that it cannot end
    a script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */

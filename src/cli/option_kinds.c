@@ -225,7 +225,7 @@ static ShortText get_sizes(const OptionRow *row, const void *options) {
   const HiddenSizes *sizes = field_of(row, options);
   ShortText list = {""};
   for (int i = 0; i < sizes->count; i++)
-    text_append(list.text, sizeof list.text, "%s%d", i ? "," : "", sizes->size[i]);
+    text_append(list.text, "%s%d", i ? "," : "", sizes->size[i]);
   return sizes->count ? list : text_format("none");
 }
 
@@ -255,8 +255,7 @@ static ShortText get_shares(const OptionRow *row, const void *options) {
   const DropoutShares *shares = field_of(row, options);
   ShortText list = {""};
   for (int i = 0; i < shares->count; i++)
-    text_append(list.text, sizeof list.text, "%s%s", i ? "," : "",
-                number_text(shares->share[i], true).text);
+    text_append(list.text, "%s%s", i ? "," : "", number_text(shares->share[i], true).text);
   return list;
 }
 
@@ -299,9 +298,9 @@ static ShortText get_strengths(const OptionRow *row, const void *options) {
   for (int k = 0; k < AUGMENT_KINDS; k++) {
     const float strength = strengths->most[k];
     if (strength == 0) continue;
-    text_append(list.text, sizeof list.text, "%s%s", *list.text ? "," : "", row->choices[k]);
+    text_append(list.text, "%s%s", *list.text ? "," : "", row->choices[k]);
     if (strength != AUGMENT_USUAL.most[k])
-      text_append(list.text, sizeof list.text, "=%s", number_text(strength, true).text);
+      text_append(list.text, "=%s", number_text(strength, true).text);
   }
   return *list.text ? list : text_format("none");
 }

@@ -131,7 +131,7 @@ enum { COLUMNS = 80, HELP_COLUMN = 26 };
 ShortText option_choices(const OptionRow *row, const char *between) {
   ShortText choices = {""};
   for (int i = 0; row->choices && row->choices[i]; i++)
-    text_append(choices.text, sizeof choices.text, "%s%s", i ? between : "", row->choices[i]);
+    text_append(choices.text, "%s%s", i ? between : "", row->choices[i]);
   return choices;
 }
 

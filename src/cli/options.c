@@ -337,7 +337,7 @@ static ShortText asked_by(unsigned commands) {
   ShortText list = {""};
   foreach (asker, askers)
     if (asker->taker & commands)
-      text_append(list.text, sizeof list.text, "%s--%s", *list.text ? ", " : "", asker->name);
+      text_append(list.text, "%s--%s", *list.text ? ", " : "", asker->name);
   return list;
 }
 
@@ -461,10 +461,9 @@ static int set_key(void *context, const char *section, const char *key, const ch
   const OptionRow *row = find_key(key, &error);
   bool *seen = row ? &config->seen[row - options_table.rows] : NULL;
   if (!row && config->is_saved) {
-    char *list = config->options->gone.text;
+    ShortText *gone = &config->options->gone;
     const bool as_now = strcmp(key, "monitor") == 0 && strcmp(value, "accuracy") == 0;
-    if (!as_now)
-      text_append(list, sizeof(ShortText), "%s--%s", *list ? ", " : "", text_shown(key).text);
+    if (!as_now) text_append(gone->text, "%s--%s", *gone->text ? ", " : "", text_shown(key).text);
     return true;
   }
   if (row && strcmp(option_group(row), section) != 0)

@@ -119,11 +119,12 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   }
 }
 
-/* Writes the trial's searched options to `text`. */
-static void list_values(const Sweep *s, const Trial *t, char text[OPTIONS_PATH]) {
-  *text = '\0';
+/* Returns the trial's searched options as a command line would give them. */
+static ShortText list_values(const Sweep *s, const Trial *t) {
+  ShortText list = {""};
   for (int i = 0; i < s->count; i++)
-    text_append(text, OPTIONS_PATH, " --%s %s", s->searched[i].row->name, t->value[i].text);
+    text_append(list.text, " --%s %s", s->searched[i].row->name, t->value[i].text);
+  return list;
 }
 
 /* Sets *o to the trial's options, as if a command line gave them. */
@@ -137,7 +138,6 @@ static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *erro
 static bool draw_trials(Sweep *s, int trials, Error *error) {
   uint64_t lists = 1; /* number of combinations */
   bool ranges = false;
-  char values[OPTIONS_PATH];
   Options o;
   Error why;
   for (int i = 0; i < s->count; i++) {
@@ -154,9 +154,9 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
     draw_trial(s, &s->trials[i],
                random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
                               s->runs.options->training.seed));
-    list_values(s, &s->trials[i], values);
     if (!make_options(s, &s->trials[i], &o, &why))
-      return error_set(error, "--sweep tries%s: %.300s", values, why.text);
+      return error_set(error, "--sweep tries%s: %.300s", list_values(s, &s->trials[i]).text,
+                       why.text);
   }
   return true;
 }
@@ -226,14 +226,13 @@ static bool halve(Sweep *s, Error *error) {
 
 /* Prints the best trials and their options. */
 static void say(const Sweep *s, Report *report) {
-  char values[OPTIONS_PATH];
   report_result(report, "         val-acc  epochs");
   for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
     const Trial *t = &s->trials[n];
-    list_values(s, t, values);
     const ShortText accuracy =
         text_format(t->accuracy < 0 ? "diverged" : "%7.2f%%", 100 * t->accuracy);
-    report_result(report, "%5d  %s  %6d %s", n + 1, accuracy.text, t->epochs, values);
+    report_result(report, "%5d  %s  %6d %s", n + 1, accuracy.text, t->epochs,
+                  list_values(s, t).text);
   }
 }
 

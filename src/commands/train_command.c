@@ -231,8 +231,8 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
               open_and_train(&run, error);
   good = train_log_close(&run.log, good ? error : NULL) && good;
   if (!good && run.trainer && run.saved)
-    text_append(error->text, sizeof error->text, "; %s holds the network of epoch %d",
-                text_shown(run.save).text, run.saved);
+    text_append(error->text, "; %s holds the network of epoch %d", text_shown(run.save).text,
+                run.saved);
   if (good || !ranks) trainer_close(run.trainer); /* a rank that fails exits without closing */
   free(run.results);
   *signal = good ? run.signal : 0;

@@ -38,14 +38,15 @@ char *data_to_json(const DataSummary *s) {
   enum { ROOM = 32 * (DATASET_MAX_CLASSES + 16) };
   char *text = calloc(ROOM, 1);
   if (!text) return NULL;
-  text_append(text, ROOM,
-              "{\"rows\": %" PRIu64 ", \"columns\": %d, \"inputs\": %d, \"header\": %s, \"alike\": "
-              "%" PRIu64 ", \"least\": %d, \"greatest\": %d, \"mean\": %.17g, \"counts\": [",
-              s->rows, s->columns, s->inputs, s->header ? "true" : "false", s->alike, s->least,
-              s->greatest, s->mean);
+  text_append_to(text, ROOM,
+                 "{\"rows\": %" PRIu64
+                 ", \"columns\": %d, \"inputs\": %d, \"header\": %s, \"alike\": "
+                 "%" PRIu64 ", \"least\": %d, \"greatest\": %d, \"mean\": %.17g, \"counts\": [",
+                 s->rows, s->columns, s->inputs, s->header ? "true" : "false", s->alike, s->least,
+                 s->greatest, s->mean);
   for (int c = 0; c < s->classes; c++)
-    text_append(text, ROOM, "%s%" PRIu64, c ? ", " : "", s->counts[c]);
-  text_append(text, ROOM, "]}");
+    text_append_to(text, ROOM, "%s%" PRIu64, c ? ", " : "", s->counts[c]);
+  text_append_to(text, ROOM, "]}");
   return text;
 }
 
@@ -92,8 +93,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   if (trained || first == s->classes) return nothing;
   ShortText text = end - first == 1 ? text_format("label %d does not occur", first)
                                     : text_format("labels %d to %d do not occur", first, end - 1);
-  text_append(text.text, sizeof text.text,
-              ": --classes is %d, --label-column says where labels are", s->classes);
+  text_append(text.text, ": --classes is %d, --label-column says where labels are", s->classes);
   return text;
 }
 

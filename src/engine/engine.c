@@ -66,7 +66,7 @@ static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
   }
   const int hosts = ranks_hosts(ranks);
   engine->device[80] = '\0'; /* leaves room for the text about ranks */
-  text_append(engine->device, sizeof engine->device, ", %d ranks%s", ranks_count(ranks),
+  text_append(engine->device, ", %d ranks%s", ranks_count(ranks),
               hosts > 1 ? text_format(" on %d hosts", hosts).text : "");
   return engine;
 }

@@ -189,8 +189,8 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   cpu->kernels = gemm_kernels(0);
   const int threads = config->training.threads, cores = omp_get_num_procs();
   const ShortText of = text_format(" on %d core%s", cores, plural(cores));
-  text_append(engine->device, sizeof engine->device, "CPU, %d thread%s%s, %s", threads,
-              plural(threads), threads > cores ? of.text : "", cpu->kernels->name);
+  text_append(engine->device, "CPU, %d thread%s%s, %s", threads, plural(threads),
+              threads > cores ? of.text : "", cpu->kernels->name);
   strcpy(engine->reason, "the CPU engine has no other");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither call can fail */
   pthread_cond_init(&cpu->barrier.opened, NULL);

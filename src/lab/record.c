@@ -63,7 +63,7 @@ int lab_dims(const LabTopic *topic) {
 ShortText lab_size_text(const LabTopic *topic, LabSize size) {
   ShortText text = {""};
   for (int d = 0; d < lab_dims(topic); d++)
-    text_append(text.text, sizeof text.text, "%s%lld", d ? "x" : "", (long long)size.dim[d]);
+    text_append(text.text, "%s%lld", d ? "x" : "", (long long)size.dim[d]);
   return text;
 }
 

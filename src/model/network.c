@@ -38,7 +38,7 @@ bool network_init(Network *network, int inputs, const int *hidden, int count, in
 ShortText network_text(const Network *network) {
   ShortText sizes = {""};
   for (int i = 0; i <= network->layers; i++)
-    text_append(sizes.text, sizeof sizes.text, "%s%d", i ? "-" : "", network->size[i]);
+    text_append(sizes.text, "%s%d", i ? "-" : "", network->size[i]);
   return sizes;
 }
 

@@ -128,8 +128,7 @@ static ShortText title_curves(Curves *c) {
   ShortText title = text_format("%s accuracy %.2f%% after epoch %d",
                                 last->judged_by == JUDGED_BY_VALIDATION ? "Validation" : "Test",
                                 at_last, last->epoch);
-  if (most != at_last)
-    text_append(title.text, sizeof title.text, ", best %.2f%% after epoch %d", most, c->best);
+  if (most != at_last) text_append(title.text, ", best %.2f%% after epoch %d", most, c->best);
   return title;
 }
 
@@ -142,11 +141,11 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
   if (last->judged_by == JUDGED_BY_NONE) c.kinds = 1;
   ShortText subtitle =
       runs > 1 ? text_format("mean of %d runs, and each; ", runs) : (ShortText){""};
-  text_append(subtitle.text, sizeof subtitle.text,
-              "%" PRIu64 " training rows, each judged as it is trained on", last->train_rows);
+  text_append(subtitle.text, "%" PRIu64 " training rows, each judged as it is trained on",
+              last->train_rows);
   if (c.kinds == KINDS)
-    text_append(subtitle.text, sizeof subtitle.text,
-                "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows, judge);
+    text_append(subtitle.text, "; %" PRIu64 " %s rows, judged after each epoch", last->test_rows,
+                judge);
   const ShortText title = title_curves(&c);
   Axis any = {.logarithmic = false};
   int panels = 0;

@@ -43,7 +43,7 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const bool has_terms = fusion == FUSION_LAYER || fusion == FUSION_STEP;
   const bool has_bf16 = limits->capability >= 80;
   if (!has_terms || !has_bf16) engine->config.training.precision = PRECISION_FP32;
-  text_append(engine->reason, sizeof engine->reason, ", at %s",
+  text_append(engine->reason, ", at %s",
               !has_terms  ? "fp32"
               : !has_bf16 ? "fp32: no bf16 tensor cores"
                           : "tf32");
@@ -88,7 +88,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
     engine->config.training.fusion = FUSION_STEP;
     const bool waits = c->ranks && (double)c->network.parameters * engine_rows(c) < RANKS_FROM;
     *engine->reason = '\0';
-    text_append(engine->reason, sizeof engine->reason, "not epoch: %s%s", why_not.text,
+    text_append(engine->reason, "not epoch: %s%s", why_not.text,
                 waits ? "; with so little to do, one alone is faster" : "");
   }
   choose_precision(engine, limits);
@@ -108,6 +108,6 @@ void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits) {
   engine->wide = limits->wide != WIDE_NEVER && has_products && !unsuited(c, OF_WIDE) &&
                  (limits->wide == WIDE_WHERE_POSSIBLE || faster);
   if (!engine->wide) return;
-  text_append(engine->reason, sizeof engine->reason, ", wide layers by %s",
+  text_append(engine->reason, ", wide layers by %s",
               limits->wide_by == WIDE_BY_WGMMA ? "wgmma" : "mma.sync");
 }
