@@ -15,9 +15,3 @@ bool(error_set)(Error *error, const char *format, ...) {
   text_printable(error->text, sizeof error->text, text);
   return false;
 }
-
-bool(error_no_memory)(Error *error) {
-  error_set(error, "out of memory");
-  if (error) error->too_large = true;
-  return false;
-}

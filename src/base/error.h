@@ -26,8 +26,6 @@ static inline bool error_is_set(bool set) {
 /* Calls error_set and evaluates to NULL, for functions that return a pointer. */
 #define error_null(...) (error_set(__VA_ARGS__), NULL)
 
-/* Says "out of memory", sets error->too_large and returns false. */
-bool error_no_memory(Error *error);
-#ifdef __clang_analyzer__
-#define error_no_memory(error) error_is_set(error_no_memory(error))
-#endif
+/* Calls error_set, sets error->too_large and evaluates to false. */
+#define error_too_large(error, ...)                                                                \
+  (error_set(error, __VA_ARGS__) || ((error) && !((error)->too_large = true)))

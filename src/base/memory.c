@@ -89,9 +89,7 @@ uint64_t memory_at(const char *root, bool free) {
 }
 
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error) {
-  if (bytes <= (double)most) return true;
-  error_set(error, "%s need %.2f GB of memory, but may take only %.2f GB", what, bytes / 1e9,
-            (double)most / 1e9);
-  if (error) error->too_large = true;
-  return false;
+  return bytes <= (double)most ||
+         error_too_large(error, "%s need %.2f GB of memory, but may take only %.2f GB", what,
+                         bytes / 1e9, (double)most / 1e9);
 }

@@ -149,7 +149,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
   const int pictures = *o->show ? o->picture_count : 0;
   char(*derived)[DERIVED_PATH] = make_array(derived, NAMES);
   NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures);
-  bool good = (derived && list) || error_no_memory(error);
+  bool good = (derived && list) || error_too_large(error, "out of memory");
   int count = good ? option_table_files(&options_table, o, list) : 0;
   for (NamedFile *file = list; good && file < list + count; file++) {
     if (file->path == o->train && o->load.count > 0) file->path = NULL;

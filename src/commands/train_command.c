@@ -225,7 +225,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   else
     run.evaluate.rows.path = NULL;
   run.results = make_array(run.results, options->training.epochs);
-  bool good = (run.results || error_no_memory(error)) &&
+  bool good = (run.results || error_too_large(error, "out of memory")) &&
               (!is_first || run_files_can_be_written(options, error)) &&
               train_log_open(&run.log, options->log, *options->resume, error) &&
               open_and_train(&run, error);

@@ -93,10 +93,9 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
   if (*rows == 0) *rows = 1; /* the archive has no good row; reading it will report why */
-  if (*rows <= most) return true;
-  error_set(error, "%s has too many rows to be resident: try --resident no", t->config.train);
-  if (error) error->too_large = true;
-  return false;
+  return *rows <= most ||
+         error_too_large(error, "%s has too many rows to be resident: try --resident no",
+                         t->config.train);
 }
 
 /* Refuses a saved run that has another network, before the engine takes memory for a network. */
@@ -162,9 +161,8 @@ static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* the number of ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
   if (!good || bad == 0) return good;
-  error_set(error, "another rank has too little memory for resident rows: try --resident no");
-  if (error) error->too_large = true;
-  return false;
+  return error_too_large(error,
+                         "another rank has too little memory for resident rows: try --resident no");
 }
 
 /* Opens the files and the engine. Leaves t->engine NULL if the engine cannot be opened. */

@@ -142,13 +142,12 @@ static bool choose_copies(LabArrays *a, Error *error) {
   if (a->how->times && !a->topic->on_host)
     while (a->copies < MAX_COPIES && (size_t)a->copies * arrays < 2 * (size_t)cache) a->copies++;
   if (device_bytes(a, a->copies) > left) a->copies = 1;
-  if (once <= left) return true;
-  error_set(error,
-            "%s at %s needs %.1f GB on the GPU, which has %.1f GB free: give a smaller --size",
-            a->topic->name, lab_size_text(a->topic, a->call.size).text, (double)once / 1e9,
-            (double)left / 1e9);
-  error->too_large = true;
-  return false;
+  return once <= left ||
+         error_too_large(
+             error,
+             "%s at %s needs %.1f GB on the GPU, which has %.1f GB free: give a smaller --size",
+             a->topic->name, lab_size_text(a->topic, a->call.size).text, (double)once / 1e9,
+             (double)left / 1e9);
 }
 
 /* Writes input i to all its copies. */
