@@ -119,13 +119,15 @@ const LabProblem problems[] = {
      [](LabSize size) { return 8.0 * (double)size.dim[0] + 4.0 * TABLE; }}};
 
 const LabRung rungs[] = {
-    {"constant", "Constant memory: one address is a broadcast, more are served one after the other",
+    {"constant",
+     "Constant memory: one address is broadcast, several addresses are served one after the other",
      launch_constant<Constant<UNROLLED>>, [](const LabCall *call) { return (double)call->point; },
      LAB_ROWS(point, addresses)},
     {"read-only", "Global memory by the read-only path: neighbouring words are one request",
      launch_table<ReadOnly>, lab_value<1>, LAB_ROWS(point, addresses)},
-    {"shared", "Shared memory: a word of each bank at once, the same or not", launch_table<Shared>,
-     lab_value<1>, LAB_ROWS(point, addresses)},
+    {"shared",
+     "Shared memory: every bank delivers one word at a time, whatever the addresses of the others",
+     launch_table<Shared>, lab_value<1>, LAB_ROWS(point, addresses)},
     {"uniform", "Constant memory at an address that the compiler knows: fetched once for the warp",
      launch_constant<Constant<TABLE>>, .points = addresses, .point_count = 1}};
 
@@ -133,7 +135,7 @@ const LabRung rungs[] = {
 
 const LabTopic lab_constant = {
     "constant",
-    "Constant memory against the caches, by the addresses that a warp reads at once",
+    "Constant memory compared with the caches, by how many addresses a warp reads at once",
     "elements",
     LAB_GFLOP_PER_S,
     LAB_LADDER,

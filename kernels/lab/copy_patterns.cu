@@ -116,22 +116,23 @@ const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
     {"offset-4",
-     "Off a sector's edge a request touches five sectors instead of four, and the caches give the "
-     "fifth back",
+     "A request that starts inside a sector touches five sectors instead of four, and the caches "
+     "deliver the fifth",
      launch_shifted<1>, shifted_sectors<1>, LAB_ROWS(point, OFFSETS_4)},
     {"offset-16",
-     "Words of 16 bytes: seventeen sectors instead of sixteen, not worth a thought as long as "
-     "words are aligned to their size",
+     "Words of 16 bytes: 17 sectors instead of 16, a small loss if words are aligned to their size",
      launch_shifted<4>, shifted_sectors<4>, LAB_ROWS(point, OFFSETS)},
-    {"stride-4", "From a stride of 8 on each lane moves a sector of 32 bytes for 4 of them",
+    {"stride-4",
+     "From a stride of 8 on, each lane moves a sector of 32 bytes and uses 4 bytes of it",
      launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES)},
-    {"stride-16", "Words of 16 bytes use half: if the pattern must be bad, let the words be wide",
+    {"stride-16",
+     "Words of 16 bytes use half of each sector: wide words lose less by a bad pattern",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
-    {"loads-1", "With one load per thread, all the threads that fit are needed",
+    {"loads-1", "With one load per thread, full speed takes all the threads that fit",
      launch_in_flight<1>, kilobytes_in_flight<1>, LAB_ROWS(point, THREADS), .uncounted = true},
-    {"loads-4", "Four do what four times the threads did", launch_in_flight<4>,
+    {"loads-4", "Four loads per thread do as much as four times the threads", launch_in_flight<4>,
      kilobytes_in_flight<4>, LAB_ROWS(point, THREADS), .uncounted = true},
-    {"loads-8", "With eight a few warps are enough: bytes in flight are what counts",
+    {"loads-8", "With eight loads per thread a few warps are enough: the bytes in flight count",
      launch_in_flight<8>, kilobytes_in_flight<8>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY}};
 
@@ -139,7 +140,7 @@ const LabRung rungs[] = {
 
 const LabTopic lab_copy_patterns = {
     "copy_patterns",
-    "Copy patterns: what an offset, a stride and the width of a word cost, and too few loads",
+    "Copy patterns: what an offset, a stride, narrow words and too few loads cost",
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,

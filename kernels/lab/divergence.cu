@@ -67,14 +67,15 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exa
 
 /* Predicted: paths in a warp. */
 const LabRung rungs[] = {
-    {"same", "All lanes take the same branch: what the others are measured against", launch<1, 1>,
-     lab_value<1>},
+    {"same", "All lanes take the same branch: the other rungs are compared with this one",
+     launch<1, 1>, lab_value<1>},
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
      launch<1, 2>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
      launch<1, 32>, lab_value<32>},
     {"lane-8",
-     "Four branches per warp, eight lanes each: it is the branches that count, not the lanes",
+     "Four branches per warp, eight lanes each: the number of branches counts, not the number of "
+     "lanes",
      launch<8, 4>, lab_value<4>},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
      launch<32, PATHS>, lab_value<1>}};

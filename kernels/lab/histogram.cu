@@ -189,8 +189,8 @@ const LabRung rungs[] = {
     {"shared-bins", "A block counts in shared memory, and adds to the result once",
      launch_shared_bins<OneByOne, 1>, .refuse = refuse_shared},
     {"lane-copies",
-     "Lanes have copies of the bins in banks of their own, and no warp waits for itself: no gain "
-     "yet, as one 4-byte load per thread keeps all of them waiting for memory",
+     "Each lane has its own copy of the bins in its own bank, so lanes never collide: no gain yet, "
+     "because threads with one 4-byte load wait for memory",
      launch_shared_bins<OneByOne, LANES>, .refuse = refuse_shared},
     {"wide-loads", "16-byte loads, several in flight, keep memory busy while lanes count",
      launch_shared_bins<WideLoads, LANES>, .refuse = refuse_shared},

@@ -93,17 +93,17 @@ template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
 }
 
 const LabRung rungs[] = {
-    {"double", "A literal without an f makes the whole function one of doubles",
+    {"double", "A literal without an f makes the whole function compute in double",
      launch_math<Accident>, cycles<DOUBLE>, .allowed = allowed_of<DOUBLE>},
-    {"float", "With it, the function is one for float, right to 2 ulp", launch_math<Float>,
+    {"float", "With the f the function computes in float, right to 2 ulp", launch_math<Float>,
      cycles<FLOAT>},
     {"intrinsic",
-     "The special function units alone: fastest, a few ulp off at best, and all wrong where log is "
-     "near 0",
+     "The special function units alone: fastest, off by a few ulp at best, and wrong in every "
+     "digit where log is near 0",
      launch_math<Intrinsic>, cycles<INTRINSIC>, .allowed = allowed_of<INTRINSIC>},
     {"fast-math",
-     "The source of `float` with -use_fast_math: intrinsics everywhere, subnormal numbers lost, "
-     "and nobody sees it in the source",
+     "The source of `float` with -use_fast_math: it uses intrinsics everywhere and loses subnormal "
+     "numbers, and the source does not show it",
      lab_math_fast, cycles<FAST>, .allowed = allowed_of<FAST>}};
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {

@@ -346,7 +346,8 @@ const LabRung rungs[] = {
      "lines of the cache",
      launch_tiles<element_kernel<false>, 32, 8, 256>, .problems = FLOAT32},
     {"element-across",
-     "Neighbouring threads in a row of C: loads of B coalesce, those of A are one word",
+     "Neighbouring threads in a row of C: loads of B coalesce, and all lanes load the same word of "
+     "A",
      launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = FLOAT32},
     {"shared-tiles", "A block fetches each word once for 32 threads, into shared memory",
      launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = FLOAT32},
@@ -355,32 +356,33 @@ const LabRung rungs[] = {
     {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
      launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = FLOAT32},
     {"wide-loads",
-     "16 bytes per instruction, A transposed on its way: fewer instructions to fetch leave more to "
-     "multiply",
+     "16 bytes per load, and A is transposed on its way to shared memory: fewer loads leave more "
+     "time to multiply",
      launch_wide<Neighbours>, lab_value<2 * 2 + 2 * 8, 64>, .problems = FLOAT32},
     {"warp-tiles",
-     "A warp computes 64 x 32, not 16 x 128: fewer different words, each for more lanes, and no "
-     "two that are served together meet in a bank",
+     "A warp computes 64 x 32 instead of 16 x 128: it loads fewer different words, each for more "
+     "lanes, and without bank conflicts",
      launch_wide<Warps>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"spilled",
-     "Four blocks per multiprocessor leave a thread 64 registers for its 64 sums and all else: "
-     "some sums live in local memory, and each use is a load and a store",
+     "Four blocks per multiprocessor leave a thread 64 registers, too few for its 64 sums: some "
+     "sums lie in local memory, and each use is a load and a store",
      launch_wide<Warps, 4>, lab_value<2 * 2 + 2 * 2, 64>, .problems = FLOAT32},
     {"async-copies",
-     "Copies and fragments run ahead of the arithmetic, and 8 x 16 per thread fit in the registers "
-     "that are freed",
+     "Copies and fragments are fetched ahead of the arithmetic, and the freed registers hold 8 x "
+     "16 sums per thread",
      pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
     {"stages",
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
      "cp.async brings in four stages",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     {"specialised",
-     "One thread only asks the copy engine for slabs, two warpgroups only multiply, by wgmma, and "
-     "nobody waits for all",
+     "One thread only asks the copy engine for slabs, and two warpgroups only multiply, by wgmma: "
+     "no barrier stops the whole block",
      launch_matmul_hopper<1>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
      .refuse = matmul_hopper_refuses},
     {"clusters",
-     "Two blocks copy half of B's slabs each, to both: the L2 cache delivers a third less",
+     "Each of two blocks copies half of B's slabs to both blocks: the L2 cache delivers a third "
+     "less",
      launch_matmul_hopper<2>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
      .refuse = matmul_hopper_refuses},
     {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F>, .kind = LAB_LIBRARY,

@@ -303,14 +303,15 @@ const LabProblem problems[] = {
 
 /* Predicted for tiled rungs: a thread's four loads for 64 terms, without copies of slabs. */
 const LabRung rungs[] = {
-    {"multiply", "One thread per pair: the two loads per term are what is waited for", launch_pairs,
+    {"multiply", "One thread per pair: threads wait for the two loads of each term", launch_pairs,
      lab_value<2>},
     {"asynchronous",
-     "8 x 8 pairs per thread, slabs copied while the last is worked on: little but arithmetic",
+     "8 x 8 pairs per thread, and the next slab is copied meanwhile: little but arithmetic is left",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
      .capability = 80, /* below that it would copy through registers, which is not its lesson */
      .work = asynchronous_bytes<Differences>},
-    {"product", "Norms and a product: half the instructions, paid for with cancellation",
+    {"product",
+     "Norms and a matrix product: half of the instructions, but cancellation costs accuracy",
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
      .allowed = allowed_product}};
 

@@ -226,18 +226,19 @@ template <class Rung> constexpr LabRung level_rung(const char *name, const char 
 
 const LabRung rungs[] = {
     level_rung<InterleavedDivergent>("interleaved-divergent",
-                                     "Every warp runs on for fewer and fewer of its lanes"),
-    level_rung<InterleavedConflicts>(
-        "interleaved-conflicts", "The first threads work and whole warps rest, but lanes meet in "
-                                 "the same bank, one warp after itself: worse than divergence"),
-    level_rung<Sequential>("sequential", "Neighbouring lanes take neighbouring words: no "
-                                         "conflicts, and what is left are barriers and blocks"),
+                                     "Every warp keeps running, with fewer and fewer active lanes"),
+    level_rung<InterleavedConflicts>("interleaved-conflicts",
+                                     "The first threads work and whole warps rest, but lanes of a "
+                                     "warp meet in the same bank: worse than divergence"),
+    level_rung<Sequential>("sequential",
+                           "Neighbouring lanes take neighbouring words: no conflicts; barriers and "
+                           "the start of blocks still cost time"),
     level_rung<AddOnLoad>("add-on-load",
                           "The first addition happens in registers: half as many blocks"),
     level_rung<WarpShuffle>("warp-shuffle",
-                            "Lanes hand each other registers: of eight barriers one is left"),
+                            "Lanes exchange registers: one of eight barriers is left"),
     {"one-pass",
-     "As many blocks as fit stride through all of the input with 16-byte loads, and the last one "
+     "As many blocks as fit stride through all of the input with 16-byte loads, and the last block "
      "adds their sums",
      launch_one_pass, wavefronts_of_one_pass,
      .work = [](const LabCall *call) { return (size_t)one_pass_blocks(call) * 4; }},

@@ -233,18 +233,20 @@ double apart_sectors(const LabCall *call) {
 
 const LabRung rungs[] = {
     {"serial",
-     "One thread per row: lanes a row apart touch eight times the sectors, three times over",
+     "One thread per row: lanes lie a row apart and touch eight times the sectors, in each of "
+     "three passes",
      launch_passes<SERIAL>, apart_sectors, .allowed = allow<1>},
     {"shuffle",
      "One block per row: lanes read neighbours and exchange registers, with one barrier per "
      "reduction",
      launch_passes<1>, lab_value<2>},
     {"unrolled",
-     "Unrolled to the width the row stays in registers: it is read once, and a warp is enough for "
-     "a narrow one",
+     "With loops unrolled to the width, the row stays in registers and is read once; a warp is "
+     "enough for a narrow row",
      launch_registers<Twice>, lab_value<1>},
     {"online",
-     "Largest value and sum travel as a pair that can be rescaled: one reduction, one barrier",
+     "The largest value and the sum are reduced as a pair that can be rescaled: one reduction, one "
+     "barrier",
      launch_registers<Once>, lab_value<1>}};
 
 const LabProblem problems[] = {
@@ -260,7 +262,7 @@ const char *refuse(int, LabSize size) {
 } // namespace
 
 const LabTopic lab_softmax = {"softmax",
-                              "Softmax of every row: bytes, reductions and what waits for what",
+                              "Softmax of every row: bytes, reductions and waits",
                               "rows x width",
                               LAB_GB_PER_S,
                               LAB_LADDER,

@@ -181,24 +181,27 @@ template <int STREAMS> constexpr LabRung streams_rung(const char *name, const ch
 }
 
 const LabRung rungs[] = {
-    {"pageable", "Ordinary memory: the host copies it into a pinned buffer of the driver's first",
+    {"pageable", "Ordinary memory: the host first copies it into a pinned buffer of the driver",
      launch_whole<>, .work = work, .pageable = true},
     {"pinned", "Page-locked memory: a copy engine reads it by itself; two of three engines wait",
      launch_whole<>, predict<1, 1>, .work = work},
     {"copy-in", "The first stage alone: the link, host to device",
      launch_whole<COPY_IN, COPY_IN + 1>, .kind = LAB_PART, .work = work},
-    {"compute", "The second stage alone: as long as a copy, by the choice of f",
+    {"compute", "The second stage alone: f is chosen so that it takes as long as a copy",
      launch_whole<COMPUTE, COMPUTE + 1>, .kind = LAB_PART, .work = work},
-    {"copy-out", "The third stage alone; the longest of the three is called perfect",
+    {"copy-out", "The third stage alone; the longest of the three stages counts as perfect",
      launch_whole<COPY_OUT, COPY_OUT + 1>, .kind = LAB_PART, .work = work},
-    {"both-ways", "Both copies at once: what the link really has for two directions",
+    {"both-ways", "Both copies at once: the real bandwidth of the link in two directions",
      launch_both_ways, .kind = LAB_PART, .work = work},
     streams_rung<1>("chunks",
                     "Chunks on one stream gain nothing: a stream does one thing after the other"),
-    streams_rung<2>("streams-2", "Two streams keep two engines busy, and there are three"),
-    streams_rung<4>("streams-4",
-                    "With more streams than stages all engines work, but for the two ends"),
-    {"roles", "One stream per stage, one event per chunk: more chunks, until each one's calls tell",
+    streams_rung<2>("streams-2", "Two streams keep two of the three engines busy"),
+    streams_rung<4>(
+        "streams-4",
+        "With more streams than stages all engines work, except at the start and the end"),
+    {"roles",
+     "One stream per stage and one event per chunk: more chunks help, until the calls for each "
+     "chunk cost more",
      launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
 
 } // namespace

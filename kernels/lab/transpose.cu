@@ -134,27 +134,29 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
 /* Predicted: turns of the banks to read the tile, per request or (for words) per eight lanes. */
 const LabRung rungs[] = {
-    {"thread-a-row", "One thread per row: too few threads, and each load is spread over 32 sectors",
+    {"thread-a-row",
+     "One thread per row: too few threads, and each load of a warp touches 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},
     {"thread-an-element",
-     "One thread per element: loads are whole sectors, but stores in 32 places cost more than such "
-     "loads did",
+     "One thread per element: loads are whole sectors, but each store touches 32 sectors, which "
+     "costs more than such loads",
      launch<element_a_thread, ELEMENT_ROWS, ELEMENT_COLUMNS, ELEMENT_COLUMNS, ELEMENT_ROWS>},
     {"tile-32",
-     "A tile turned round in shared memory: whole sectors both ways, but 32 lanes want one bank",
+     "A tile is transposed in shared memory: loads and stores are whole sectors, but 32 lanes want "
+     "one bank",
      launch_tile<32, 0, 32>, lab_value<32>},
     {"tile-16", "A smaller tile: fewer lanes per bank, but half a line of memory per row",
      launch_tile<16, 0, 16>, lab_value<8>},
     {"padded",
-     "An unused column puts a column's words into 32 different banks; what is left is a block of "
-     "1024 threads that waits for itself",
+     "An unused column puts a column's words into 32 different banks; a block of 1024 threads "
+     "still waits at its barrier",
      launch_tile<32, 1, 32>, lab_value<1>},
     {"four-a-thread",
-     "Four elements per thread: smaller blocks, four loads in flight before one is waited for",
+     "Four elements per thread: smaller blocks, and each thread has four loads in flight",
      launch_tile<32, 1, 8>, lab_value<1>},
     {"words",
-     "Words of 16 bytes everywhere: patches of 4 x 4 are turned round in registers, a swizzle "
-     "replaces the padding",
+     "Words of 16 bytes everywhere: registers transpose patches of 4 x 4, and a swizzle replaces "
+     "the padding",
      launch_words, lab_value<1>},
     {"cublas-geam", "cublasSgeam with the second matrix times 0", launch_cublas_geam,
      .kind = LAB_LIBRARY, .refuse = [](const LabCall *call) {
@@ -166,7 +168,7 @@ const LabRung rungs[] = {
 
 const LabTopic lab_transpose = {
     "transpose",
-    "Transpose: shared memory turns a tile round, and its banks must be shared well",
+    "Transpose: shared memory transposes a tile, and lanes must spread over its banks",
     "rows x columns",
     LAB_GB_PER_S,
     LAB_LADDER,

@@ -148,8 +148,8 @@ const LabRung rungs[] = {
      "Unrolling puts more loads in flight, but the pattern stays and so does most of the loss",
      launch_segment<TOGETHER>, lab_value<32>},
     {"grid-stride",
-     "Several elements per thread, but a whole grid apart: one grid for every length, lanes side "
-     "by side again",
+     "Several elements per thread, a whole grid apart: one grid size serves every length, and "
+     "lanes are side by side again",
      launch_grid_stride<1, BLOCKS_AN_SM>, lab_value<4>},
     {"grid-stride-16", "Words of 16 bytes: a quarter of the requests, each of 16 whole sectors",
      launch_grid_stride<4, BLOCKS_AN_SM>, lab_value<16>},
@@ -164,7 +164,7 @@ const LabRung rungs[] = {
 
 const LabTopic lab_vector = {
     "vector",
-    "Vectors: how the lanes of a warp must ask for memory",
+    "Vectors: how the lanes of a warp should access memory",
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
