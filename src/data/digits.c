@@ -77,22 +77,6 @@ static const char *const skeletons[10][MAX_WAYS] = {
 };
 /* clang-format on */
 
-typedef struct {
-  char pen; /* M, S or C */
-  int x, y;
-} Point;
-
-/* Reads the points of a path. Returns how many there are. */
-static int read_path(const char *path, Point point[MAX_POINTS]) {
-  int count = 0, length;
-  for (Point *p = point;
-       count < MAX_POINTS && sscanf(path, " %c%d %d%n", &p->pen, &p->x, &p->y, &length) == 3; p++) {
-    path += length;
-    count++;
-  }
-  return count;
-}
-
 /* ---- random numbers ---------------------------------------------------------------------- */
 
 /* A digit's own series of random numbers. */
@@ -135,7 +119,9 @@ typedef struct {
   Segment segment[MAX_SEGMENTS];
 } Drawing;
 
+/* A point of a path, as it is drawn. */
 typedef struct {
+  char pen; /* M, S or C */
   float x, y;
 } Place;
 
@@ -160,14 +146,26 @@ static Hand hand_random(Dice *dice) {
   return hand;
 }
 
-static Place hand_place(const Hand *hand, float x, float y) {
+static Place hand_place(const Hand *hand, char pen, float x, float y) {
   const float u = x / 50.0f - 1.0f, v = y / 50.0f - 1.0f;
   const float *a = hand->bend_x, *b = hand->bend_y;
   const float bent_u = u + a[0] * u * v + a[1] * v * v + a[2] * u * u;
   const float bent_v = v + b[0] * u * v + b[1] * u * u + b[2] * v * v;
   const float wide = hand->width * bent_u - hand->slant * bent_v;
-  return (Place){hand->cosine * wide - hand->sine * bent_v,
+  return (Place){pen, hand->cosine * wide - hand->sine * bent_v,
                  hand->sine * wide + hand->cosine * bent_v};
+}
+
+/* Reads a path, moves its points at random and places them. Returns how many there are. */
+static int read_path(const char *path, Dice *dice, const Hand *hand, Place place[MAX_POINTS]) {
+  int count = 0, x, y, length;
+  for (char pen; count < MAX_POINTS && sscanf(path, " %c%d %d%n", &pen, &x, &y, &length) == 3;
+       path += length) {
+    const float right = (float)x + dice_normal(dice, 4.5f);
+    const float down = (float)y + dice_normal(dice, 4.5f);
+    place[count++] = hand_place(hand, pen, right, down);
+  }
+  return count;
 }
 
 /* Returns the point at t, from 0 to 1, of a cubic from b to c. Its slopes follow from its
@@ -186,17 +184,17 @@ static void add_span(Drawing *drawing, const Place *place, int first, int from, 
   Place start = b;
   for (int i = 1; i <= SPAN_SEGMENTS; i++) {
     const float t = (float)i / (float)SPAN_SEGMENTS;
-    const Place end = {curve(a.x, b.x, c.x, d.x, t), curve(a.y, b.y, c.y, d.y, t)};
+    const Place end = {'S', curve(a.x, b.x, c.x, d.x, t), curve(a.y, b.y, c.y, d.y, t)};
     drawing->segment[drawing->count++] = (Segment){start.x, start.y, end.x, end.y, 0};
     start = end;
   }
 }
 
-static void add_strokes(Drawing *drawing, const Point *point, const Place *place, int points) {
+static void add_strokes(Drawing *drawing, const Place *place, int points) {
   for (int first = 0, last; first < points; first = last) {
     last = first + 1;
-    while (last < points && point[last].pen == 'S') last++;
-    const int end = last < points && point[last].pen == 'C' ? last : last - 1;
+    while (last < points && place[last].pen == 'S') last++;
+    const int end = last < points && place[last].pen == 'C' ? last : last - 1;
     for (int from = first; from < end; from++) add_span(drawing, place, first, from, end);
   }
 }
@@ -258,17 +256,10 @@ static void ink(const Segment *s, double *box) {
 
 /* Draws the skeleton as a random writer does. */
 static void draw_path(Dice *dice, const char *path, uint8_t *pixels) {
-  Point point[MAX_POINTS];
-  const int points = read_path(path, point);
   const Hand hand = hand_random(dice);
   Place place[MAX_POINTS];
-  for (int i = 0; i < points; i++) {
-    const float x = (float)point[i].x + dice_normal(dice, 4.5f);
-    const float y = (float)point[i].y + dice_normal(dice, 4.5f);
-    place[i] = hand_place(&hand, x, y);
-  }
   Drawing drawing = {0};
-  add_strokes(&drawing, point, place, points);
+  add_strokes(&drawing, place, read_path(path, dice, &hand, place));
   const Nib nib = {fmaxf(0.6f, 1.35f + dice_normal(dice, 0.35f)), dice_normal(dice, 0.1f)};
   fit(&drawing, nib, dice_between(dice, 0.95f, 1) * DIGITS_BOX);
   double box[DIGITS_BOX * DIGITS_BOX] = {0};
