@@ -33,32 +33,15 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
-typedef struct {
-  Engine *engine;
-  float *logits; /* (staging_rows, classes) */
-  uint64_t rows; /* the number of rows that `use` has taken */
-  PredictRow *use;
-  void *context;
-} Pass;
-
-/* Predicts the rows of a window, which are in staging buffer `index`. Calls pass->use for each. */
-static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index, Error *error) {
-  Engine *engine = pass->engine;
+/* Predicts the window's rows. Sets logits (rows, classes). */
+static bool predict_window(const Loader *window, float *logits, Error *error) {
+  Engine *engine = window->engine;
   const size_t classes = (size_t)network_classes(&engine->config.network);
-  StagingBuffer staging;
-  for (uint64_t done = 0, count; done < rows; done += count) {
-    count = engine_piece(engine, rows - done, 1);
+  for (uint64_t done = 0, count; done < window->rows; done += count) {
+    count = engine_piece(engine, window->rows - done, 1);
     if (interrupt_pending()) return error_set(error, "interrupted");
-    if (!engine->call->predict(engine, first_row + done, count, pass->logits + done * classes,
+    if (!engine->call->predict(engine, window->first_row + done, count, logits + done * classes,
                                error))
-      return false;
-  }
-  if (!engine->call->staging(engine, index, &staging, error)) return false;
-  for (uint64_t r = 0; r < rows; r++) {
-    const float *logits = pass->logits + r * classes;
-    const uint8_t *pixels = staging.pixels + r * staging.stride;
-    if (!predict_check_logits(logits, (int)classes, NULL, ++pass->rows, error) ||
-        !pass->use(pass->context, pass->rows, pixels, staging.labels[r], logits, error))
       return false;
   }
   return true;
@@ -66,19 +49,23 @@ static bool use_window(Pass *pass, uint64_t first_row, uint64_t rows, int index,
 
 static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use, void *context,
                          Error *error) {
-  const size_t rows = engine->config.staging_rows,
-               classes = (size_t)network_classes(&engine->config.network);
-  Pass pass = {.engine = engine,
-               .logits = make_array(pass.logits, rows * classes),
-               .use = use,
-               .context = context};
-  if (!pass.logits) return error_set(error, "no memory for the predictions to %zu rows", rows);
+  const size_t classes = (size_t)network_classes(&engine->config.network),
+               values = engine->config.staging_rows * classes;
+  float *logits = make_array(logits, values);
+  if (!logits) return error_set(error, "no memory for the predictions to %zu rows", values);
   Loader loader = {.engine = engine, .reader = reader, .ring = true};
-  bool good;
-  while ((good = loader_next(&loader, error)) && loader.rows > 0 &&
-         (good = use_window(&pass, loader.first_row, loader.rows, 1 - loader.index, error))) {
-  }
-  free(pass.logits);
+  StagingBuffer staging;
+  uint64_t row = 0;
+  bool good = true;
+  while (good && (good = loader_next(&loader, error)) && loader.rows > 0 &&
+         (good = predict_window(&loader, logits, error) &&
+                 engine->call->staging(engine, 1 - loader.index, &staging, error)))
+    for (uint64_t r = 0; good && r < loader.rows; r++) {
+      const float *of = logits + r * classes;
+      good = predict_check_logits(of, (int)classes, NULL, ++row, error) &&
+             use(context, row, staging.pixels + r * staging.stride, staging.labels[r], of, error);
+    }
+  free(logits);
   return good;
 }
 
