@@ -174,8 +174,7 @@ static bool draw_seen(int kind, const char *path) {
   const Image image = {.width = WIDE, .height = HIGH, .level = level, .shrunk = 2};
   const Photograph two = {
       .count = 2, .box = {{100, 80, 300, 200}, {400, 100, 480, 260}}, .pixels = pixels};
-  const double probabilities[] = {[7] = 0.75, [8] = 0.25};
-  const SeenAnswer answers[] = {{probabilities, 7, true}, {probabilities, 8, false}};
+  static const SeenAnswer answers[] = {{{[7] = 0.75}, 7, true}, {{[8] = 0.25}, 8, false}};
   return plot_seen("it.png", &image, &two, answers, SIDE, NULL, path, &error);
 }
 

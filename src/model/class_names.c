@@ -3,22 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-
-ClassName class_name(const char *names, int c) {
-  ClassName name;
+ShortText class_name(const char *names, int c) {
   for (int before = 0; names && before < c; before++) names = strchr(names, '\n') + 1;
-  if (names)
-    snprintf(name.text, sizeof name.text, "%.*s", (int)strcspn(names, "\n"), names);
-  else
-    snprintf(name.text, sizeof name.text, "%d", c);
-  return name;
-}
-
-void class_name_print_json(FILE *file, const char *names, int c) {
-  if (!names) return;
-  fputs(", \"name\": ", file);
-  json_text(class_name(names, c).text, file);
+  return names ? text_format("%.*s", (int)strcspn(names, "\n"), names) : text_format("%d", c);
 }
 
 void class_names_print_json(FILE *file, const char *names, int classes) {
@@ -40,11 +27,11 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
     memmove(name, at, length);
     name[length] = '\0';
     count++;
-    if (length == 0 || length >= sizeof(ClassName) || text_printable(NULL, 0, name) != length)
+    if (length == 0 || length > CLASS_NAME_MOST || text_printable(NULL, 0, name) != length)
       return error_set(error,
-                       "%s: name %d, '%s', must be 1 to %zu bytes of UTF-8 without control "
+                       "%s: name %d, '%s', must be 1 to %d bytes of UTF-8 without control "
                        "characters",
-                       whose, count, name, sizeof(ClassName) - 1);
+                       whose, count, name, CLASS_NAME_MOST);
     for (const char *other = names; other < name; other += strlen(other) + 1)
       if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' is there twice", whose, name);
     name += length + 1;

@@ -3,24 +3,19 @@
    numbers. */
 #pragma once
 
-#include <stdio.h>
-
 #include "base/error.h"
+#include "base/text.h"
 
-typedef struct {
-  char text[64];
-} ClassName;
+enum { CLASS_NAME_MOST = 63 }; /* bytes of a name */
 
 /* Returns the name of class c, or its number. All code that shows a class to people uses this. */
-ClassName class_name(const char *names, int c);
+ShortText class_name(const char *names, int c);
 
-/* Prints `, "name": "T-shirt"` as a part of JSON, or nothing if there are no names.
-   class_names_print_json prints a list of all names, or of all numbers if there are no names. */
-void class_name_print_json(FILE *file, const char *names, int c);
+/* Prints a list of all names, or of all numbers if there are no names, as JSON. */
 void class_names_print_json(FILE *file, const char *names, int classes);
 
 /* Removes the blanks around each name. Returns false if the count of names is not `classes`, or if
-   a name is empty, too long for a ClassName, not plain text, or given twice. The error begins with
+   a name is empty, above CLASS_NAME_MOST, not plain text, or given twice. The error begins with
    `whose`. */
 bool class_names_settle(char *names, int classes, const char *whose, Error *error);
 

@@ -296,7 +296,7 @@ static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, b
 static void draw_names(Canvas *page, const Metrics *metrics, const Grid *grid) {
   const double side = grid->width, below = TOP + metrics->classes * side + 24;
   for (int c = 0; c < metrics->classes; c++) {
-    const ClassName name = class_name(metrics->names, c);
+    const ShortText name = class_name(metrics->names, c);
     page_text_within(page, ENDS, LEFT - 14, TOP + c * side + (side + SMALL) / 2, SMALL,
                      LEFT - 14 - MARGIN, PALE, name.text);
     page_text_within(page, CENTRED, LEFT + (c + 0.5) * side, below, SMALL, side - 2 * CELL_GAP,

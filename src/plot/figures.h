@@ -42,8 +42,8 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
 /* ---- what the network saw ----------------------------------------------------------------- */
 
 typedef struct {
-  const double *probabilities; /* (classes) */
-  int best;                    /* the likeliest class, or the first of several */
+  double probabilities[NETWORK_MAX_CLASSES];
+  int best; /* the likeliest class, or the first of several */
   bool sure;
 } SeenAnswer;
 

@@ -13,14 +13,13 @@ typedef struct {
   Engine *engine;
   const Pictures *pictures;
   int side, classes;
-  double *probabilities;              /* (PHOTOGRAPH_MOST, classes), for one picture's digits */
   SeenAnswer answer[PHOTOGRAPH_MOST]; /* the answers to one picture's digits */
   bool shown;                         /* --show has drawn a picture */
   Error failure;                      /* why the last picture without an answer has none, or "" */
 } Answers;
 
 /* The text of a row of digits, with blanks between the digits if the classes have names. */
-typedef char RowText[PHOTOGRAPH_MOST * (sizeof(ClassName) + 1)];
+typedef char RowText[PHOTOGRAPH_MOST * (CLASS_NAME_MOST + 2)];
 
 /* Writes the row of digits that starts at digit `first` as text. Unsure digits become "?". Returns
    the index after the row's last digit. */
@@ -66,12 +65,15 @@ static void write_json(const Answers *a, const char *path, const Image *image,
   printf(", \"width\": %d, \"height\": %d, \"digits\": [", image->file_width, image->file_height);
   for (int i = 0; i < photograph->count; i++) {
     const Box box = photograph->box[i];
-    const SeenAnswer answer = a->answer[i];
+    const SeenAnswer *answer = &a->answer[i];
     printf("%s{\"box\": [%d, %d, %d, %d], \"answer\": %d", i ? ", " : "", box.left, box.top,
-           box_width(box), box_height(box), answer.best);
-    class_name_print_json(stdout, a->pictures->names, answer.best);
-    printf(", \"sure\": %s, \"probabilities\": [", answer.sure ? "true" : "false");
-    for (int c = 0; c < a->classes; c++) printf(c ? ", %.6g" : "%.6g", answer.probabilities[c]);
+           box_width(box), box_height(box), answer->best);
+    if (a->pictures->names) {
+      fputs(", \"name\": ", stdout);
+      json_text(class_name(a->pictures->names, answer->best).text, stdout);
+    }
+    printf(", \"sure\": %s, \"probabilities\": [", answer->sure ? "true" : "false");
+    for (int c = 0; c < a->classes; c++) printf(c ? ", %.6g" : "%.6g", answer->probabilities[c]);
     fputs("]}", stdout);
   }
   fputs("], \"rows\": [", stdout);
@@ -89,7 +91,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
                          Error *error) {
   const int size = a->side * a->side;
   const uint8_t *pixels = photograph->pixels + i * size;
-  double *probabilities = a->probabilities + i * a->classes;
+  SeenAnswer *answer = &a->answer[i];
   Engine *engine = a->engine;
   StagingBuffer staging;
   float logits[NETWORK_MAX_CLASSES];
@@ -102,9 +104,9 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
       !engine->call->predict(engine, 0, 1, logits, error) ||
       !predict_check_logits(logits, a->classes, path, 0, error))
     return false;
-  softmax(logits, a->classes, probabilities);
-  const int best = argmax(logits, a->classes);
-  a->answer[i] = (SeenAnswer){probabilities, best, probabilities[best] >= a->pictures->confidence};
+  softmax(logits, a->classes, answer->probabilities);
+  answer->best = argmax(logits, a->classes);
+  answer->sure = answer->probabilities[answer->best] >= a->pictures->confidence;
   return true;
 }
 
@@ -155,18 +157,12 @@ static bool answer_all(Answers *a, Error *error) {
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
   const Network *network = &engine->config.network;
   const int inputs = network->size[0], side = augment_side(inputs);
-  const size_t classes = (size_t)network_classes(network);
   if (side < 2)
     return error_set(error, "the network takes %d pixels, which do not make a square picture",
                      inputs);
-  Answers a = {.engine = engine,
-               .pictures = pictures,
-               .side = side,
-               .classes = (int)classes,
-               .probabilities = make_array(a.probabilities, PHOTOGRAPH_MOST * classes)};
-  const bool good = a.probabilities ? answer_all(&a, error)
-                                    : error_set(error, "no memory for %zu classes", classes);
+  Answers a = {
+      .engine = engine, .pictures = pictures, .side = side, .classes = network_classes(network)};
+  const bool good = answer_all(&a, error);
   if (*a.failure.text) report_failure(pictures->report, &a.failure); /* the caller prints *error */
-  free(a.probabilities);
   return good;
 }
