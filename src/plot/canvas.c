@@ -73,12 +73,14 @@ void canvas_rectangle(Canvas *p, double x, double y, double width, double height
     for (int column = box.x0; column < box.x1; column++) blend(p, column, row, colour, 255);
 }
 
-void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
-                  int zoom) {
-  for (int row = 0; row < height; row++)
-    for (int column = 0; column < width; column++)
-      canvas_rectangle(picture, x + column * zoom, y + row * zoom, zoom, zoom,
-                       0x10101u * *pixels++);
+void canvas_greys(Canvas *p, int x, int y, const uint8_t *pixels, int width, int height,
+                  double zoom) {
+  const Box box = box_around(p, x, y, x + floor(width * zoom), y + floor(height * zoom), 0);
+  for (int row = box.y0; row < box.y1; row++)
+    for (int column = box.x0; column < box.x1; column++) {
+      const int right = (int)((column - x + 0.5) / zoom), down = (int)((row - y + 0.5) / zoom);
+      blend(p, column, row, 0x10101u * pixels[down * width + right], 255);
+    }
 }
 
 /* Rounds a line's coordinate to 1/64 pixel. Without this, C libraries and compilers that round

@@ -29,9 +29,10 @@ void canvas_rectangle(Canvas *picture, double x, double y, double width, double 
                       Colour colour);
 
 /* Draws an image of grey `pixels` (height, width), where 0 is black. Each pixel becomes a square of
-   side `zoom`. The image's top left corner is at (x, y). */
+   side `zoom`; if `zoom` is below 1, some pixels are left out. The image's top left corner is at
+   (x, y). */
 void canvas_greys(Canvas *picture, int x, int y, const uint8_t *pixels, int width, int height,
-                  int zoom);
+                  double zoom);
 
 /* Draws a line with round ends. */
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,

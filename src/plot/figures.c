@@ -338,27 +338,21 @@ enum { SEEN_COLUMNS = 6, SEEN_LEFT = MARGIN + VIEW + GAP };
 
 bool plot_seen(const char *name, const Image *image, const Photograph *p, const SeenAnswer *answers,
                int side, const char *names, const char *path, Error *error) {
-  const double step = max_int(image->width, image->height) / (double)VIEW; /* levels per pixel */
-  const int width = max_int(1, (int)(image->width / step)),
-            height = max_int(1, (int)(image->height / step));
+  const double zoom = (double)VIEW / max_int(image->width, image->height),
+               scale = zoom / image->shrunk;
   const Grid grid = tile_grid(SEEN_LEFT, HEAD, DIGIT, SEEN_COLUMNS, side, 2);
   Canvas page;
   if (!page_open(&page, "What the network saw", text_shown(name).text,
                  SEEN_LEFT + min_int(p->count, SEEN_COLUMNS) * DIGIT,
-                 max_int(HEAD + height, grid_end(&grid, p->count)) + MARGIN, error))
+                 max_int(HEAD + (int)(image->height * zoom), grid_end(&grid, p->count)) + MARGIN,
+                 error))
     return false;
-  for (int i = 0; i < width * height; i++) {
-    const int x = i % width, y = i / width,
-              right = min_int((int)((x + 0.5) * step), image->width - 1),
-              down = min_int((int)((y + 0.5) * step), image->height - 1);
-    canvas_rectangle(&page, MARGIN + x, HEAD + y, 1, 1,
-                     0x10101u * image->level[down * image->width + right]);
-  }
+  canvas_greys(&page, MARGIN, HEAD, image->level, image->width, image->height, zoom);
   for (int i = 0; i < p->count; i++) {
     const Box box = p->box[i];
     const SeenAnswer *a = &answers[i];
-    const double scale = 1 / (step * image->shrunk), left = MARGIN + box.left * scale - 2,
-                 top = HEAD + box.top * scale - 2, right = left + box_width(box) * scale + 4,
+    const double left = MARGIN + box.left * scale - 2, top = HEAD + box.top * scale - 2,
+                 right = left + box_width(box) * scale + 4,
                  bottom = top + box_height(box) * scale + 4;
     const Colour colour = page_series[a->sure ? 0 : 1];
     const ShortText number = text_format("%d", i + 1),
