@@ -132,12 +132,14 @@ static const char four[] =
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};
-  uint8_t pixels[MOST][SIDE * SIDE];
   Mistake mistakes[MOST];
   for (int m = 0; m < MOST; m++) {
-    for (int i = 0; i < SIDE * SIDE; i++) pixels[m][i] = (uint8_t)(i * 7 + m * 31);
-    mistakes[m] = (Mistake){pixels[m], kind ? 2 : m, kind ? m % 2 : 10 - m, 1 - m / 100.0,
-                            kind ? UINT64_MAX : (uint64_t)m * 1000 + 1};
+    mistakes[m] = (Mistake){kind ? 2 : m,
+                            kind ? m % 2 : 10 - m,
+                            1 - m / 100.0,
+                            kind ? UINT64_MAX : (uint64_t)m * 1000 + 1,
+                            {0}};
+    for (int i = 0; i < SIDE * SIDE; i++) mistakes[m].pixels[i] = (uint8_t)(i * 7 + m * 31);
   }
   return plot_mistakes(mistakes, counts[kind], SIDE, kind ? four : NULL, path, &error);
 }

@@ -21,10 +21,10 @@ enum { FIGURES_MAX_FILTERS = 1024 };
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
-  const uint8_t *pixels; /* (side, side) */
   int truth, prediction;
-  double probability; /* the probability of the prediction */
-  uint64_t row;       /* row of the file, from 1 */
+  double probability;                 /* the probability of the prediction */
+  uint64_t row;                       /* row of the file, from 1 */
+  uint8_t pixels[NETWORK_MAX_INPUTS]; /* (side, side) */
 } Mistake;
 
 /* Draws `count` wrong predictions in the given order, which starts with the most confident one. If

@@ -114,7 +114,6 @@ typedef struct {
   const EvaluateConfig *config;
   Metrics *metrics;
   Mistake list[MISTAKES];
-  uint8_t *pixels; /* (MISTAKES, inputs): memory of the rows in `list`, in any order */
   int inputs, count;
   double white; /* --pixel-max */
 } Gallery;
@@ -132,12 +131,12 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   int at = g->count;
   while (at > 0 && g->list[at - 1].probability < probability) at--;
   if (at == MISTAKES) return true;
-  uint8_t *copy = g->count < MISTAKES ? g->pixels + g->count++ * g->inputs
-                                      : (uint8_t *)g->list[MISTAKES - 1].pixels;
-  memmove(&g->list[at + 1], &g->list[at], (size_t)(g->count - 1 - at) * sizeof *g->list);
+  if (g->count < MISTAKES) g->count++;
+  Mistake *mistake = &g->list[at];
+  memmove(mistake + 1, mistake, (size_t)(g->count - 1 - at) * sizeof *mistake);
+  *mistake = (Mistake){label, prediction, probability, row, {0}};
   for (int i = 0; i < g->inputs; i++) /* --pixel-max becomes 255 */
-    copy[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
-  g->list[at] = (Mistake){copy, label, prediction, probability, row};
+    mistake->pixels[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   return true;
 }
 
@@ -185,16 +184,13 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *c, Metrics *metrics, Er
   metrics->names = c->rows.names;
   Gallery g = {.config = c,
                .metrics = metrics,
-               .pixels = make_array(g.pixels, MISTAKES * network->size[0]),
                .inputs = network->size[0],
                .white = training_white(&engine->config.training)};
-  const bool good = (g.pixels || error_set(error, "out of memory")) &&
-                    (!c->rows.path || evaluate_rows(engine, &g, error)) &&
+  const bool good = (!c->rows.path || evaluate_rows(engine, &g, error)) &&
                     (!*c->mistakes || plot_mistakes(g.list, g.count, augment_side(g.inputs),
                                                     c->rows.names, c->mistakes, error)) &&
                     (!*c->confusion || plot_confusion(metrics, c->confusion, error)) &&
                     draw_network(engine, &g, error);
-  free(g.pixels);
   if (!good) metrics_close(metrics);
   return good;
 }
