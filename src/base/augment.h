@@ -28,17 +28,17 @@ enum {
   AUGMENT_ROTATE,  /* degrees */
   AUGMENT_SCALE,   /* change of a side as a fraction of it; x and y are drawn separately */
   AUGMENT_SHEAR,   /* pixels to the side per pixel upwards, like the slant of italics */
-  AUGMENT_ELASTIC, /* pixels that a control point moves, in x and in y */
+  AUGMENT_ELASTIC, /* pixels by which a control point moves, in x and in y */
   AUGMENT_KINDS
 };
 
-/* The greatest distortion of each kind. The distortion is drawn uniformly from -most to most, so 0
-   turns the kind off. */
+/* The greatest distortion of each kind. Each distortion is drawn uniformly from -most to most, so a
+   `most` of 0 turns the kind off. */
 typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* The strength of each kind if the option names the kind without a strength. Angle and scale follow
+/* The strength of each kind that --augment names without a strength. Angle and scale follow
    Ciresan, Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
    recognition", 2010. That paper rotates ones and sevens by up to 7.5 degrees and other digits by
    up to 15. MNIST's digits are centred already, so they need little shift. */
@@ -49,8 +49,8 @@ static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}}
 static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14.0f}};
 
 enum {
-  AUGMENT_MOST_SIDE = 64,             /* the side of a picture of NETWORK_MAX_INPUTS pixels */
-  AUGMENT_CELLS = 3,                  /* gaps between control points along a side */
+  AUGMENT_MOST_SIDE = 64, /* the side of the largest picture, which has NETWORK_MAX_INPUTS pixels */
+  AUGMENT_CELLS = 3,      /* gaps between control points along a side */
   AUGMENT_POINTS = AUGMENT_CELLS + 3, /* at any place, a cubic B-spline blends 4 points */
 };
 
@@ -60,13 +60,13 @@ typedef struct {
 } AugmentPoint;
 
 /* Maps a pixel of the copy to its place (x, y) in the original: x = xx x' + xy y', y = yx x' + yy
-   y'. Here (x', y') is the pixel's place minus `shift`. Both places count from the centre. */
+   y'. Here (x', y') is the pixel's place in the copy minus `shift`. (0, 0) is the centre. */
 typedef struct {
   float xx, xy, yx, yy;
   AugmentPoint shift;
 } AugmentMap;
 
-/* The four weights of a cubic B-spline, for control points first to first + 3. */
+/* The weights that a cubic B-spline gives control points first to first + 3. */
 typedef struct {
   int first;
   float weight[4];
@@ -87,15 +87,15 @@ HOST_DEVICE int augment_same(AugmentStrengths a, AugmentStrengths b) {
   return same;
 }
 
-/* Returns true if anything is augmented. */
+/* Returns true if a kind of distortion has a strength above 0. */
 HOST_DEVICE int augment_any(AugmentStrengths strengths) {
   const AugmentStrengths none = {{0}};
   return !augment_same(strengths, none);
 }
 
-/* ---- random numbers: counters 0 and 1 for the map, 2 + point for a control point ---------- */
+/* ---- random numbers: counters 0 and 1 draw the map, 2 + p draws control point p ----------- */
 
-/* Returns a number uniform in -most .. most. */
+/* Turns a random word into a number uniform in -most .. most. */
 HOST_DEVICE float augment_between(float most, uint32_t word) {
   return most * (2.0f * random_unit(word) - 1.0f);
 }
@@ -136,7 +136,7 @@ HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t ke
 
 /* ---- a pixel -------------------------------------------------------------------------------- */
 
-/* Returns the weights of the four control points around the centre of pixel `at` of a side. */
+/* Returns the weights of the four control points nearest to the centre of pixel `at` of a side. */
 HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
@@ -148,7 +148,7 @@ HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   return spline;
 }
 
-/* Returns the weighted sum of four of `points`, which lie `step` apart. */
+/* Returns the weighted sum of the spline's four points. The next point is `step` places further. */
 HOST_DEVICE AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
                                        int step) {
   AugmentPoint sum = {0.0f, 0.0f};
@@ -170,7 +170,7 @@ HOST_DEVICE int augment_floor(float value) {
   return towards_0 - ((float)towards_0 > value);
 }
 
-/* Returns pixel (x, y) of the copy of pixels (side, side). */
+/* Returns pixel (x, y) of the distorted copy. `displaced` is the elastic displacement there. */
 HOST_DEVICE uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
                                   const uint8_t *pixels, int side, int x, int y) {
   const float centre = 0.5f * (float)(side - 1);
@@ -195,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* each column's control points, blended at y */
+    AugmentPoint line[AUGMENT_POINTS]; /* for each column of control points, their blend at y */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)
@@ -204,7 +204,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   }
 }
 
-/* Draws the distortion of (key, row) and sets `copy` to the distorted picture. */
+/* Draws the distortion of row `row` under `key` and sets `copy` to the distorted picture. */
 HOST_DEVICE void augment_row(AugmentStrengths strengths, uint64_t key, uint32_t row,
                              const uint8_t *pixels, uint8_t *copy, int side) {
   AugmentPoint control[AUGMENT_POINTS * AUGMENT_POINTS];

@@ -5,7 +5,7 @@
 
 typedef struct {
   char text[512]; /* one sentence without a newline: what failed, where, what to do */
-  bool of_gpu;    /* the GPU failed, so the CPU may still do the work; see cuda_error.c */
+  bool of_gpu;    /* the GPU failed, so the caller may retry on the CPU; see cuda_error.c */
   bool too_large; /* the work needs more memory than the host or the device has or may use */
   bool unread;    /* standard output is a closed pipe, as with `| head`, so no message is needed */
 } Error;

@@ -9,10 +9,11 @@
 #define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
 #define PICTURE "--classify takes pictures"
 
-/* The known formats. `begins` is a shell pattern; the first that matches a file's start counts. */
+/* The known formats. The first row is used whose shell pattern `begins` matches the file's start.
+ */
 static const struct {
   const char *begins, *what;
-  const char *cure[2]; /* advice, by FormatWanted; NULL means that the format is not refused */
+  const char *cure[2]; /* advice, indexed by FormatWanted; NULL if the format is accepted */
 } formats[] = {
     {"\x93NUMPY*",
      "a NumPy array",
@@ -41,7 +42,7 @@ static const struct {
 
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error) {
-  char start[128] = ""; /* the first bytes, up to the first zero */
+  char start[128] = ""; /* the file's first bytes, up to the first zero byte */
   memcpy(start, bytes, min_size(length, sizeof start - 1));
   const char *text = start + strspn(start, " \t\r\n");
   foreach (format, formats)

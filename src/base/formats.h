@@ -1,4 +1,4 @@
-/* Recognises files of a wrong format that are given as rows or as a network. */
+/* Recognises files whose format is wrong for rows of data or for a network. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 typedef enum { FORMAT_ROWS, FORMAT_NETWORK } FormatWanted;
 
-/* Returns false if the first bytes of a file are those of another known format. About 100 bytes are
-   enough. The message is "NAME is FORMAT: advice on how to convert it". */
+/* Returns false if `bytes`, the start of a file, show a known format that is not the wanted format.
+   About 100 bytes are enough. The message is "NAME is FORMAT: advice on how to convert it". */
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error);

@@ -2,17 +2,18 @@
    terminal), SIGQUIT, or SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send as a warning.
 
    The first signal only makes interrupt_pending() true. Code that waits or runs for longer than a
-   moment checks interrupt_pending() and then returns as after a failure. A second signal ends the
-   process at once. A signal that was ignored when the program started (nohup) stays ignored. */
+   moment checks interrupt_pending() and, if it is true, returns as after a failure. A second signal
+   ends the process at once. A signal that was ignored when the program started (nohup) stays
+   ignored. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Installs the handlers. If `at_once`, the first signal already ends the process. */
+/* Installs the handlers. If `at_once`, even the first signal ends the process. */
 void interrupt_catch(bool at_once);
 
 /* Makes a signal call `clean`, which must be async-signal-safe, before it ends the process. */
 void interrupt_clean_by(void (*clean)(void));
 
-/* Returns the number of the first signal, or 0 if there was none. Any thread may call this. */
+/* Returns the number of the first signal, or 0 before a signal came. Any thread may call this. */
 int interrupt_pending(void);

@@ -31,7 +31,7 @@ static uint64_t number(const char *folder, const char *name, const char *key, ui
 }
 
 /* Returns the limit of one control group or, if `free`, the unused part of the limit. Returns
-   UNKNOWN if there is no limit; the group's file then says "max". */
+   UNKNOWN if the group has no limit (its file says "max"). */
 typedef uint64_t GroupLimit(const char *folder, bool free);
 
 static uint64_t memory_of(const char *folder, bool free) {
@@ -41,8 +41,8 @@ static uint64_t memory_of(const char *folder, bool free) {
   return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* Returns the number of CPUs that a group may use. cpu.max holds two numbers, as "150000 100000":
-   the CPU time per period and the period, in microseconds. */
+/* Returns the number of CPUs that a group may use. Its file cpu.max, such as "150000 100000", holds
+   the CPU time per period and the length of a period, in microseconds. */
 static uint64_t cores_of(const char *folder, bool free) {
   (void)free;
   const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);
@@ -51,8 +51,8 @@ static uint64_t cores_of(const char *folder, bool free) {
 }
 
 /* Returns the smallest limit of this process's control groups (version 2), from its own group to
-   the outermost. In a container, the group's path may be valid only outside; then only the
-   outermost folder has files. */
+   the outermost. In a container, the path of its own group may exist only outside; then only
+   the outermost folder has files. */
 static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];
   uint64_t least = UNKNOWN;

@@ -25,6 +25,6 @@ static inline uint64_t memory_limit(void) {
   return memory_at("", false);
 }
 
-/* Returns true if `bytes` is at most `most`. Otherwise sets error->too_large and the message "WHAT
-   need 26.10 GB of memory, but may take only 4.00 GB"; `what` is a plural noun. */
+/* Returns true if `bytes` is at most `most`. Otherwise sets error->too_large and a message such as
+   "WHAT need 26.10 GB of memory, but may take only 4.00 GB". `what` is a plural noun. */
 bool memory_allows(double bytes, uint64_t most, const char *what, Error *error);

@@ -1,5 +1,5 @@
-/* Loads NCCL, NVIDIA's library that sums over GPUs. A program loads NCCL when it first needs it, so
-   programs that do not need NCCL run without it. */
+/* Loads NCCL, NVIDIA's library that sums arrays of several GPUs. A program loads NCCL when it first
+   needs it, so programs that do not need NCCL run without it. */
 #pragma once
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #ifndef NCCL_FOLDER
-#define NCCL_FOLDER "" /* the build found no NCCL */
+#define NCCL_FOLDER "" /* "" means that the build found no NCCL */
 #endif
 
 /* Opens libnccl.so.2 from $NCCL_HOME/lib, from the system's folders, or from the folder that the

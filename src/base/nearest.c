@@ -6,15 +6,15 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
-/* Each row has a word that other programs use, and our word with the same meaning. */
+/* Each row holds a word of other programs, then our word with the same meaning. */
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 
 enum { LENGTH_MOST = 63 };
 
 static size_t distance(const char *a, const char *b) {
-  size_t edits[LENGTH_MOST + 1][LENGTH_MOST + 1]; /* the least number of edits from the first i
-                                                     letters of a to the first j of b */
+  size_t edits[LENGTH_MOST + 1][LENGTH_MOST + 1]; /* [i][j]: the edits that turn the first i
+                                                     letters of a into the first j of b */
   const size_t a_length = strlen(a), b_length = strlen(b);
   for (size_t i = 0; i <= a_length; i++)
     for (size_t j = 0; j <= b_length; j++) {

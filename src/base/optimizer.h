@@ -30,7 +30,7 @@ typedef struct {
   float beta1, beta2, epsilon; /* for adam and adamw; 0 <= beta < 1, epsilon > 0 */
 } OptimizerRule;
 
-/* Returns true if the rule keeps a second moment (v above) in addition to m or the momentum. */
+/* Returns true for adam and adamw, which keep a second moment (v above). */
 HOST_DEVICE int optimizer_has_second(Optimizer kind) {
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
 }
@@ -38,12 +38,12 @@ HOST_DEVICE int optimizer_has_second(Optimizer kind) {
 /* The coefficients of one update. */
 typedef struct {
   float rate;
-  float step;        /* adam, adamw: rate / (1 - beta1^t) */
-  float second_root; /* adam, adamw: 1 / sqrt(1 - beta2^t) */
+  float step;        /* for adam and adamw: rate / (1 - beta1^t) */
+  float second_root; /* for adam and adamw: 1 / sqrt(1 - beta2^t) */
 } OptimizerStep;
 
-/* Returns the coefficients of update t = `updates` + 1. 1 - beta^t is computed as -expm1(t
-   log(beta)), since 1 - powf(beta, t) loses digits while beta^t is near 1. */
+/* Returns the coefficients of update t = `updates` + 1. Computes 1 - beta^t as -expm1(t log(beta)),
+   since 1 - powf(beta, t) loses digits while beta^t is near 1. */
 HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
@@ -70,8 +70,8 @@ HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float d
 }
 
 /* Returns the weight of the old value in update t = `updates` + 1 of an exponential moving average.
-   It is `decay`, or (1 + t) / (10 + t) while that is smaller, so that the average soon forgets the
-   random start (as in TensorFlow's ExponentialMovingAverage with num_updates). */
+   The weight is min(decay, (1 + t) / (10 + t)), so that the average soon forgets the random start
+   (as in TensorFlow's ExponentialMovingAverage with num_updates). */
 HOST_DEVICE float optimizer_average_keeps(float decay, uint32_t updates) {
   const float t = (float)updates + 1.0f, at_first = (1.0f + t) / (10.0f + t);
   return decay < at_first ? decay : at_first;

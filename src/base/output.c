@@ -41,10 +41,10 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
 
 /* ---- temporary files ------------------------------------------------------------------------ */
 
-enum { TEMPORARIES = 8 }; /* most files that are open at a time; enough for every output of a run */
+enum { TEMPORARIES = 8 }; /* maximum files open at a time; enough for all outputs of a run */
 
-/* A signal handler reads these in any thread, so they are static. An entry is LIVE from before its
-   file is created until after the file is removed. */
+/* States of an entry of `temporaries`. An entry is LIVE from before its file is created until after
+   the file is removed. The entries are static, since a signal handler reads them in any thread. */
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
@@ -72,15 +72,15 @@ static TemporaryFile *claim(void) {
   return NULL;
 }
 
-/* Creates a temporary file in the target's folder and returns its stream. Only this user may read
-   the file (0600) until it gets `mode`. Returns NULL with errno set on failure. */
+/* Creates a temporary file in the target's folder and returns its stream. Until the file gets
+   `mode`, only this user may read it (0600). Returns NULL with errno set on failure. */
 static FILE *open_beside(AtomicFile *output, mode_t mode) {
   TemporaryFile *own = output->temporary = claim();
   if (!own) return NULL;
   const char *slash = strrchr(output->target, '/');
   const int folder = slash ? (int)(slash + 1 - output->target) : 0;
   const int length = snprintf(own->path, PATH_MAX, "%.*s%.100s.tmp.XXXXXX", folder, output->target,
-                              output->target + folder); /* cut to a valid length */
+                              output->target + folder); /* %.100s cuts the name to a valid length */
   atomic_store(&own->state, LIVE);
   errno = ENAMETOOLONG;
   own->file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
@@ -104,7 +104,8 @@ bool output_is_in_place(const char *path) {
          (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-/* Writes the message. Sets error->unread if the file is standard output and its pipe is closed. */
+/* Sets the message from errno, and error->unread if `file` is standard output with a closed pipe.
+ */
 static bool not_written(const char *what, const FILE *file, Error *error) {
   const bool unread = file == stdout && errno == EPIPE;
   error_set(error, "cannot write %s: %s", what, strerror(errno));
@@ -116,8 +117,9 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* Follows links from the path to the target. Sets *mode to the mode of the target, or of a new
-   file. Returns false with errno set if this user cannot write the target. */
+/* Follows links from the path to the target. Sets *mode to the mode of the target or, if there is
+   no target yet, of a new file. Returns false with errno set if this user cannot write the target.
+ */
 static bool find_target(AtomicFile *output, mode_t *mode) {
   struct stat status;
   const mode_t mask = umask(022);
@@ -134,7 +136,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens the temporary file or, unless `tried`, a path that is written in place. */
+/* Opens the temporary file. A path that is written in place is opened too, unless `tried`. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -142,7 +144,7 @@ static bool open_output(AtomicFile *output, const char *path, bool tried, Error 
   if (good && !output_is_in_place(path))
     good = (output->file = open_beside(output, mode));
   else if (good && !tried)
-    good = (output->file = fopen(path, "ae")); /* appends, since this may be standard output */
+    good = (output->file = fopen(path, "ae")); /* appends, since the path may be /dev/stdout */
   return good || error_set(error, "cannot write %s: %s", path,
                            errno == ENOENT ? "its folder does not exist" : strerror(errno));
 }
@@ -166,8 +168,9 @@ static bool sync_file(int file) {
   return true;
 }
 
-/* Renames the temporary file. The rename is on the disk only after fsync of the folder, which some
-   network file systems refuse (EINVAL). A folder may also be writable but not readable (EACCES). */
+/* Renames the temporary file. The rename is on the disk only after fsync of the folder. That may
+   fail: some network file systems refuse it (EINVAL), and the folder may not be readable (EACCES).
+ */
 static bool replace_target(const AtomicFile *output, Error *error) {
   char path[PATH_MAX];
   strcpy(path, output->target);

@@ -2,7 +2,7 @@
 
    A file gets its name only when it is complete. Whatever fails, the path holds either the whole
    old file or the whole new file. The new content goes to a temporary file beside the target,
-   NAME.tmp.NUMBER, which is on the disk before it is renamed. A replaced file's mode is kept, and
+   NAME.tmp.XXXXXX. It is renamed when all of it is on the disk. A replaced file's mode is kept, and
    links are followed. A new file's mode follows the umask. A file that this user may not write is
    not replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and /dev/fd/N are
    written in place. */
@@ -22,15 +22,15 @@ static inline bool is_same_file(const struct stat *a, const struct stat *b) {
 
 typedef struct {
   const char *option; /* the long name of the option */
-  /* NULL or "" means that the option is not given. "-" means standard output if `written`, and
-     standard input otherwise. */
+  /* NULL or "" if the option is not given; "-" means standard output if `written`, otherwise
+     standard input */
   const char *path;
-  bool written; /* if false, the file is only read */
+  bool written; /* true for an output, false for an input */
 } NamedFile;
 
 /* Refuses a run whose output would destroy an input or another output. Call it before anything is
-   opened for writing. Returns false if one of two paths is written and both are the same file (by
-   device and inode), or the same name of a file that does not exist yet. Character devices
+   opened for writing. Returns false if two paths, at least one of them written, are the same file
+   (by device and inode), or would become the same new file. Character devices
    (/dev/null, a terminal) and sockets are not compared, since writing there destroys nothing. */
 bool same_file_check(const NamedFile *files, int count, Error *error);
 
@@ -54,13 +54,13 @@ typedef struct {
 bool atomic_file_probe(const char *path, Error *error);
 
 /* Creates the file that will become `path`. If this succeeds, atomic_file_close must follow. At
-   most eight are open at a time. A signal that ends the process removes their temporary files. A
-   process that is killed outright (SIGKILL, a power cut) leaves the files, which do not disturb
+   most eight files are open at a time. A signal that ends the process removes the temporary files.
+   A process that is killed outright (SIGKILL, a power cut) leaves the files, which do not disturb
    later runs. */
 bool atomic_file_open(AtomicFile *output, const char *path, Error *error);
 
-/* Gives the file its name if it is `good` and all of it could be written. Otherwise removes the
-   file and returns false. */
+/* Gives the file its name if `good` and if all of the file could be written. Otherwise removes the
+   temporary file and returns false. */
 bool atomic_file_close(AtomicFile *output, bool good, Error *error);
 
 /* Sets *error to "cannot write PATH" and errno's reason, and returns false. */

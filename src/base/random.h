@@ -46,12 +46,12 @@ HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t po
                       (uint64_t)position << 32 | group);
 }
 
-/* Returns true if the neuron with this word is dropped. `share` is the dropout rate. */
+/* Returns true if dropout at rate `share` drops the neuron whose random word is `word`. */
 HOST_DEVICE int random_drops(uint32_t word, float share) {
   return random_unit(word) < share;
 }
 
-/* Returns the key for random_permute of the order of rows in epoch `epoch`. */
+/* Returns the key with which random_permute makes the order of rows in an epoch. */
 HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
   const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);
   return (uint64_t)w.word[1] << 32 | w.word[0];
@@ -59,10 +59,10 @@ HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
 
 /* Returns the place of i in the permutation of 0 .. n-1 that `key` selects. Needs i < n, n > 0. */
 HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
-  int half = 1; /* bits in each half: 4^half >= n */
+  int half = 1; /* bits in each half of a number; needs 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
-  do { /* at most 4 loops on average: the network permutes fewer than 4 n values */
+  do { /* at most 4 turns on average, since the network permutes fewer than 4 n values */
     uint32_t left = i >> half, right = i & mask;
     for (uint32_t round = 0; round < 6; round++) {
       uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;

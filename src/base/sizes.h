@@ -21,8 +21,8 @@ template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Uni
   return (count + unit - 1) / unit * unit;
 }
 
-/* Returns where part `part` begins if `count` is divided into `parts` parts whose sizes differ by
-   at most 1. The part ends where part + 1 begins. */
+/* Divides `count` elements into `parts` parts whose sizes differ by at most 1. Returns the first
+   element of part `part`. The part ends at the first element of part + 1. */
 template <class Count, class Part>
 SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
   return count * (Count)part / (Count)parts;
@@ -32,8 +32,8 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #include <stdlib.h>
 
-/* Returns `count` zeroed elements of type *pointer, or NULL without memory. The caller frees
-   them. */
+/* Returns `count` zeroed elements of type *pointer, or NULL if memory is short. The caller
+   frees them. */
 #define make_array(pointer, count) calloc((size_t)(count), sizeof *(pointer))
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

@@ -15,7 +15,8 @@ bool stream_wait(int file, const atomic_bool *abandoned) {
   struct pollfd wait = {.fd = file, .events = POLLIN};
   while (!interrupt_pending() && !(abandoned && atomic_load(abandoned))) {
     const int ready = poll(&wait, 1, PATIENCE);
-    if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* the read reports an error */
+    if (ready > 0 || (ready < 0 && errno != EINTR))
+      return true; /* if poll failed, the read will report it */
   }
   errno = EINTR;
   return false;

@@ -1,5 +1,5 @@
-/* Opens and reads files that may be a FIFO, a pipe or a terminal. A read may wait for the other
-   end. A wait ends after a signal that asks the program to end (interrupt.h). */
+/* Opens and reads files that may be a FIFO, a pipe or a terminal. A read may have to wait for a
+   writer. A signal that asks the program to end (interrupt.h) ends the wait. */
 #pragma once
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Waits until the descriptor can be read. Returns false with errno EINTR after a signal, or once
-   `abandoned` (which may be NULL) points to true. */
+ *abandoned is true. `abandoned` may be NULL. */
 bool stream_wait(int file, const atomic_bool *abandoned);
 
 /* Opens a file as a stream that cannot seek. A read waits for data, and fails with EINTR after a

@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 int text_character(const char *text) {
-  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least code of n bytes */
+  static const unsigned least[] = {0, 0, 0x80, 0x800,
+                                   0x10000}; /* smallest code that needs n bytes */
   const unsigned first = (unsigned char)*text;
   const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
@@ -25,7 +26,7 @@ bool text_is_utf8(const char *text) {
   return !*text;
 }
 
-/* Returns true for ASCII's control characters and U+0080 to U+009F, which terminals obey, too. */
+/* Returns true for ASCII's control characters and for U+0080 to U+009F. Terminals obey both. */
 static bool is_control(const char *character) {
   const unsigned char first = (unsigned char)character[0], second = (unsigned char)character[1];
   return first < ' ' || first == 0x7f || (first == 0xc2 && second < 0xa0);

@@ -11,9 +11,10 @@ int text_character(const char *text);
 
 bool text_is_utf8(const char *text);
 
-/* Copies the text and writes control characters and invalid UTF-8 bytes like \x1b, so that the text
-   cannot command a terminal. Like snprintf, returns the length of the whole result, cuts the result
-   if it does not fit and ends `target` with a 0. `target` may be NULL if `size` is 0. */
+/* Copies the text. Control characters and bytes that are not UTF-8 become escapes such as \x1b, so
+   that the text cannot command a terminal. Like snprintf, returns the length of the whole result,
+   cuts the result if it does not fit and ends `target` with a 0. `target` may be NULL if `size` is
+   0. */
 size_t text_printable(char *target, size_t size, const char *text);
 
 /* Appends text, formatted as by printf, to the text in target[size]. Text that does not fit is
@@ -21,11 +22,11 @@ size_t text_printable(char *target, size_t size, const char *text);
 void text_append_to(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends to the text in an array of char. */
+/* text_append_to for an array, whose size it takes. */
 #define text_append(ARRAY, ...) text_append_to((ARRAY), sizeof(ARRAY), __VA_ARGS__)
 
-/* Writes a text in quotation marks with JSON's escapes. "<" is escaped, too, so that it cannot end
-   a script of a web page. A byte that is not UTF-8, which JSON cannot hold, becomes U+FFFD. */
+/* Writes a text in quotation marks with JSON's escapes. "<" is escaped, too, so that the
+   text cannot end a script in a web page. A byte that is not UTF-8 becomes U+FFFD. */
 void json_text(const char *text, FILE *file);
 
 /* A line of text. Text that does not fit is cut. */
@@ -33,10 +34,9 @@ typedef struct {
   char text[1024];
 } ShortText;
 
-/* Returns text that is formatted as by printf. */
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns the text as text_printable writes it. */
+/* Returns a copy of the text made by text_printable. */
 ShortText text_shown(const char *text);
 
 /* Returns the plural ending of a noun: "s", or "" if the count is 1. */
@@ -51,8 +51,8 @@ ShortText text_of_number(double value);
    otherwise as a float64. */
 ShortText number_text(double value, bool is_float);
 
-/* Prints text from `column` on and ends the line. Lines are broken at blanks, have at most `width`
-   columns and start at `indent`. */
+/* Prints text from `column` on and ends the line. Breaks lines at blanks so that they have at most
+   `width` columns. Indents the later lines by `indent` columns. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
 
 /* Sets path[size] to the path of file `name` in the folder of this program. Returns false if the

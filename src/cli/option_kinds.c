@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "engine/training.h"
 
-/* Returns the row's field. The cast drops const, but only `set` functions write to the field. */
+/* Returns the row's field. It is not const, but only `set` functions write to it. */
 static void *field_of(const OptionRow *row, const void *options) {
   return (char *)options + row->field;
 }
@@ -19,7 +19,7 @@ static void *field_of(const OptionRow *row, const void *options) {
 
 enum { MEGABYTE = 1000000 };
 
-/* Sets *whole to the whole number in the text. Returns false if there is none from low to high. */
+/* Sets *whole to the number in the text. Returns false unless it is whole and from low to high. */
 static bool whole_of(const char *text, double low, double high, uint64_t *whole) {
   char *end;
   errno = 0;
@@ -58,7 +58,8 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
-  const bool underflows = errno == ERANGE && number == 0; /* a denormal number is valid */
+  const bool underflows =
+      errno == ERANGE && number == 0; /* strtof also reports a denormal number, which is valid */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
                     number >= (float)low && number <= (float)high;
   return good ? number : NAN;
@@ -151,7 +152,7 @@ static bool set_paths(const OptionRow *row, const char *value, void *options, Er
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
     return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
-  OptionRow next = *row; /* a row whose field is the next path of the list */
+  OptionRow next = *row; /* like *row, but its field is the list's next path */
   next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
   if (!set_path(&next, value, options, error)) return false;
   list->count++;
@@ -164,7 +165,7 @@ static bool set_word(const OptionRow *row, const char *value, void *options, Err
   return true;
 }
 
-/* Returns the index-th text of the field, from 0, or NULL after the last. */
+/* Returns text number `index` of the field, counted from 0, or NULL after the last text. */
 static const char *text_at(const OptionRow *row, const void *options, int index) {
   const void *field = field_of(row, options);
   const PathList *list = field;
@@ -198,7 +199,8 @@ const OptionKind option_path = {set_path, get_text, file_at, false},
 
 enum { LIST = 512 }; /* maximum characters of a list */
 
-/* Copies a list for strsep. Returns NULL, an empty list, if the value is "none". */
+/* Copies a list for strsep. Returns NULL for "none". Sets *good to false if the list is too long.
+ */
 static char *items_of(const char *value, char copy[LIST], bool *good) {
   *good = (size_t)snprintf(copy, LIST, "%s", value) < LIST;
   return strcmp(value, "none") == 0 ? NULL : copy;

@@ -13,10 +13,10 @@
 #include "base/nearest.h"
 #include "base/sizes.h"
 
-/* Ends the program if the stack is too small. OpenMP uses the same limit for the stacks of threads.
+/* Ends the program if the stack is too small. The stacks of OpenMP's threads have the same limit.
    Runs before main, because even main's frame might not fit. */
 __attribute__((constructor)) static void check_stack(void) {
-  enum { LEAST = 1 << 20 }; /* bytes; more than twice what the tests need */
+  enum { LEAST = 1 << 20 }; /* bytes; the tests need less than half */
   struct rlimit stack;
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
   fprintf(stderr, "%s: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",
@@ -118,7 +118,7 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
   const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
   if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* as a shell reports it; `| head` is not a failure */
+  if (error->unread) return 128 + SIGPIPE; /* what a shell reports; needs no message */
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;

@@ -19,29 +19,29 @@ typedef struct OptionRow OptionRow;
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
   ShortText (*get)(const OptionRow *row, const void *options);
-  /* Returns the index-th file that the field names, from 0, or NULL after the last. `file` itself
-     is NULL if the kind names no files. */
+  /* Returns the name of file number `index` of the field, counted from 0, or NULL after the last.
+     The pointer `file` is NULL if the kind names no files. */
   const char *(*file)(const OptionRow *row, const void *options, int index);
-  bool is_number; /* the text that get returns is a JSON number */
+  bool is_number; /* the text that `get` returns is a JSON number */
 } OptionKind;
 
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
 
 struct OptionRow {
-  const char *group; /* heading of the help, and section of the configuration file, that begin with
-                        this row; NULL continues the previous group */
-  const char *name;  /* long name, and key in a configuration file */
-  char letter;       /* short name; 0 means none */
+  const char *group;    /* NULL, or the heading in the help and the section in a configuration file
+                           that begin with this row */
+  const char *name;     /* long name, and key in a configuration file */
+  char letter;          /* short name, or 0 */
   const char *argument; /* the argument's name in the help; NULL if the option takes no argument */
-  const char *initial;  /* the default, as a user would write it; "" means no value; NULL means no
-                           value and no key in a configuration file */
+  const char *initial;  /* the default as text; "" means that there is no default; NULL means that
+                           the option is also not in a configuration file */
   const char *help;     /* one line of plain English without a full stop */
   const OptionKind *kind;     /* NULL for --help and --version */
   size_t field;               /* offset of the value in the program's struct */
-  double low, high;           /* limits of a number, both included */
+  double low, high;           /* the smallest and the largest allowed number */
   const char *const *choices; /* names of the choices, then NULL; the field holds an index */
   FileRole file;              /* whether the file that the option names is read or written */
-  const char *endings;        /* allowed endings of an output's name, as "jsonl csv" */
+  const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* an output's name may also have no ending */
   unsigned takers; /* the commands that take the option, as bits that the program defines */
   int resume;      /* the program's rule for resumed runs */
@@ -65,7 +65,7 @@ enum { OPTION_ROWS = 96 }; /* maximum rows of a table */
 typedef struct {
   const char *program;
   const char *usage;     /* lines of the help above the options; begins with "Usage: " */
-  const char *notes;     /* lines below the options, after an empty line; "" means none */
+  const char *notes;     /* lines below the options, after an empty line; may be "" */
   const OptionRow *rows; /* rows of one group stand together */
   size_t count;
 } OptionTable;
@@ -85,7 +85,7 @@ typedef enum {
 void option_table_default(const OptionTable *table, void *options);
 
 /* Sets the options in argv. Other fields of *options keep their value. May reorder argv as
-   getopt_long does; sets *first to the index of the first argument that is not an option. */
+   getopt_long does. Sets *first to the index of the first argument that is not an option. */
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error);
 
@@ -94,7 +94,6 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error);
 
-/* Returns the group of a row. */
 const char *option_group(const OptionRow *row);
 
 /* Returns true if the option's values in the two structs differ. */
@@ -109,7 +108,7 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
 /* Prints --help in at most 80 columns. */
 void option_table_help(const OptionTable *table, FILE *file);
 
-/* Returns the row's choices with `between` between them, or "" if it has none. */
+/* Returns the row's choices, joined by `between`, or "" if the row has none. */
 ShortText option_choices(const OptionRow *row, const char *between);
 
 enum { OPTION_FILES = 64 }; /* maximum files that a table can name */

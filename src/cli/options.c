@@ -13,7 +13,7 @@ const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
                                           [OPTIMIZER_ADAM] = "adam",
                                           [OPTIMIZER_ADAMW] = "adamw",
                                           [OPTIMIZERS] = NULL};
-/* the learning rate of --lr auto if the batch is at least 16 */
+/* The learning rates of --lr auto for batches of at least 16 rows. */
 static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
                               [OPTIMIZER_NESTEROV] = 0.05F,
                               [OPTIMIZER_ADAM] = 0.001F,
@@ -285,7 +285,7 @@ const char *options_validation_file(const Options *options) {
 }
 
 bool options_validates(const Options *options) {
-  return option_share(options->validation) != 0; /* NAN means a file */
+  return option_share(options->validation) != 0; /* NAN (a file) is not 0 */
 }
 
 bool options_test_is_auto(const Options *options) {
@@ -332,7 +332,7 @@ static const struct {
 } askers[] = {{FOR_SWEEP, "sweep"},     {FOR_SEEDS, "seeds"},       {FOR_EVALUATE, "evaluate"},
               {FOR_PREDICT, "predict"}, {FOR_CLASSIFY, "classify"}, {FOR_HTML, "html"}};
 
-/* Returns the options that ask for the commands, as "--evaluate, --predict". */
+/* Returns the options that ask for the commands, such as "--evaluate, --predict". */
 static ShortText asked_by(unsigned commands) {
   ShortText list = {""};
   foreach (asker, askers)
@@ -362,7 +362,7 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
 }
 
-/* Checks that a command uses the loaded networks and the arguments after the options. */
+/* Checks that the command uses the loaded networks and the arguments after the options, if any. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)
@@ -400,8 +400,8 @@ bool options_check(Options *options, Error *error) {
 typedef struct {
   const char *path;
   FILE *file;
-  int line;     /* the line that was read last, from 1 */
-  int bad_line; /* line of the first error that our code found; 0 means none */
+  int line;     /* number of the line read last, counted from 1 */
+  int bad_line; /* number of the first line in which our code found an error, or 0 */
   bool seen[OPTION_ROWS];
   bool is_saved; /* the text is in memory and holds the options of a saved run */
   Options *options;
@@ -413,8 +413,8 @@ static bool config_error(ConfigFile *config, int line, const char *sentence) {
   return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
 }
 
-/* Reads a line for inih and removes the blanks at the line's start. Otherwise, inih would take an
-   indented line as a continuation of the previous value. */
+/* Reads a line for inih and removes the blanks at its start: inih would take an indented line as a
+   continuation of the previous value. Also removes a comment after " #". */
 static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
   if (config->bad_line || !fgets(line, size, config->file)) return NULL;
@@ -432,7 +432,7 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
-  for (char *c = line; (c = strchr(c, '#')); c++) /* inih itself ends a line only at " ;" */
+  for (char *c = line; (c = strchr(c, '#')); c++) /* inih knows only comments after " ;" */
     if (c > line && strchr(" \t", c[-1])) {
       strcpy(c, "\n");
       break;
@@ -440,7 +440,7 @@ static char *read_line(char *line, int size, void *context) {
   return line;
 }
 
-/* Returns the row of a key. If there is none, returns NULL, and *error suggests a similar key. */
+/* Returns the row of a key. For an unknown key, returns NULL, and *error suggests a similar key. */
 static const OptionRow *find_key(const char *key, Error *error) {
   const char *known[OPTION_ROWS + 1] = {NULL};
   int count = 0;
@@ -472,8 +472,9 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
     error_set(&error, "'%s' is given twice", key);
-  else if (row && ((!*value && !*row->initial) || /* an empty value is the default */
-                   row->kind->set(row, value, config->options, &error)))
+  else if (row &&
+           ((!*value && !*row->initial) || /* an empty value is allowed if the default is empty */
+            row->kind->set(row, value, config->options, &error)))
     return *seen = true;
   return config_error(config, config->line, error.text);
 }
@@ -493,8 +494,8 @@ static bool read_config(Options *options, FILE *file, const char *name, bool is_
   return !config.bad_line;
 }
 
-/* Opens a configuration file. A name without a folder may also name a preset. Presets lie beside
-   the program in a checkout, and under the prefix in an installation. */
+/* Opens a configuration file. A name without a folder may also name a preset. The presets'
+   folder is beside the program in a checkout, and in ../share/mlp-train in an installation. */
 static FILE *open_config(const char *path) {
   static const char *const folders[] = {"configs", "../share/mlp-train/configs"};
   char preset[3 * OPTIONS_PATH];

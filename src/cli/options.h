@@ -15,7 +15,7 @@ enum { SEEDS_MOST = 1000, TRIALS_MOST = 10000 };
 /* The values of all options. The name of a file that is not given is "". */
 typedef struct {
   Training training;
-  int seeds; /* number of networks that differ only in their seed, or 0 without --seeds */
+  int seeds; /* number of networks, which differ only in their seed; 0 without --seeds */
   char sweep[OPTIONS_PATH];
   int trials; /* number of trials; 0 means all combinations, or 32 for ranges */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
@@ -37,7 +37,7 @@ typedef struct {
   char config[OPTIONS_PATH];
   char *const *pictures; /* the pictures of --classify, in argv */
   int picture_count;
-  ShortText gone; /* options of a saved run that this program lacks, as "--monitor, --other" */
+  ShortText gone; /* options of a saved run that this program lacks: "--monitor, --other" */
 } Options;
 
 extern const char *const options_optimizers[]; /* names, indexed by Optimizer */
@@ -57,16 +57,16 @@ enum {
 
 /* Says whether --resume may change the value of the option that a run saved. */
 typedef enum {
-  ONE_RUN = 1,  /* not saved; concerns what one run prints, draws, writes or loads */
+  ONE_RUN = 1,  /* not saved; it only concerns what a run prints, draws, writes or loads */
   RANKS_FREE,   /* saved; may change, and may differ between ranks */
   RESUME_FREE,  /* saved; may change */
   RESUME_EPOCH, /* saved; may not change in the middle of an epoch */
-  RESUME_ROWS,  /* like RESUME_EPOCH, but may never change if rows are held out, since the option
+  RESUME_ROWS,  /* as RESUME_EPOCH; if rows are held out, may not change at all, since the option
                    decides which rows were trained on */
   RESUME_SAME,  /* saved; may not change, since the saved parameters would lose their meaning */
 } ResumeRule;
 
-/* Returns true if a saved run holds the option. */
+/* Returns true if the option is saved with a run. */
 bool options_is_saved(const OptionRow *row);
 
 /* Returns true if --sweep may try values of the option. The option must be saved, have a default
@@ -77,7 +77,8 @@ bool options_may_be_swept(const OptionRow *row);
    With --sweep, this is done for each trial instead. */
 bool options_check(Options *options, Error *error);
 
-/* Returns the first option with a rule from `first` to `last` whose two values differ, or NULL. */
+/* Returns the name of the first option whose values differ and whose rule is from `first` to
+   `last`, or NULL. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
@@ -105,7 +106,7 @@ bool options_read_file(Options *options, const char *path, Error *error);
    keys that a saved run does not hold. An unknown key may be an option of an older program.
    options->gone lists such keys unless their value is what this program does anyway. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
-/* Returns a sentence about options->gone of the run saved in `path`, or "" if that is empty. */
+/* Returns a sentence about options->gone of the run saved in `path`, or "" if `gone` is empty. */
 ShortText options_gone_text(const Options *options, const char *path);
 
 /* Sets the options in argv. The file of --config, if any, is read first, so the command line
