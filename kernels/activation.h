@@ -13,7 +13,7 @@ HOST_DEVICE float activate(float z) {
   return z < 0.0f ? 0.0f : z;
 }
 
-/* The slope of the activation. ReLU's slope is 1 or 0, so one bit keeps it. */
+/* The slope of the activation. ReLU's slope is 1 or 0, so one bit is enough. */
 typedef bool Slope;
 
 /* Returns the slope at output y. Dropout may already have set y to 0 or scaled it up. */
@@ -26,7 +26,7 @@ HOST_DEVICE float times_slope(Slope slope, float gradient) {
   return slope ? gradient : 0.0f;
 }
 
-/* activate() and activation_slope() in float64, for the reference. */
+/* For the reference, in float64: activate(), and the gradient times activation_slope(). */
 HOST_DEVICE double activate_float64(double z) {
   return z < 0 ? 0 : z;
 }

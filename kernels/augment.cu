@@ -12,10 +12,10 @@ struct Picture {
   alignas(VECTOR) uint8_t pixels[AUGMENT_MOST_SIDE * AUGMENT_MOST_SIDE];
   AugmentMap map;
   AugmentPoint control[CONTROLS];
-  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* line y's control points */
+  AugmentPoint line[AUGMENT_MOST_SIDE * AUGMENT_POINTS]; /* each line's control points */
 };
 
-/* Reads the picture and draws its control points at random. A separate warp draws its map. */
+/* Reads the picture and draws its control points at random. The last warp draws its map. */
 __device__ void begin_picture(Picture &picture, const uint8_t *d_from, uint32_t row, int side,
                               AugmentStrengths strengths, uint64_t key) {
   const int t = threadIdx.x;
@@ -53,9 +53,9 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
    per picture. The block reads its picture into shared memory, draws its map and 36 control points,
    and blends the points into 6 per line. Then each thread makes words of 4 neighbouring pixels.
 
-   It moves 2 x stride bytes per picture. 60,000 pictures of 784 bytes are 94 MB, 31 us at 3 TB/s.
-   Some 90 instructions per pixel take 0.25 ms on an H100. That is 3% of an epoch, so the code stays
-   as simple as the host's. state.cu says why there is a fence. */
+   A block moves 2 x stride bytes. For 60,000 pictures of 784 bytes that is 94 MB, 31 us at 3 TB/s.
+   About 90 instructions per pixel take 0.25 ms on an H100, 3% of an epoch, so the code stays as
+   simple as the host's. state.cu says why there is a fence. */
 __global__ void __launch_bounds__(AUGMENT_THREADS)
     augment_kernel(const uint8_t *d_from, uint8_t *d_to, size_t stride, int side,
                    AugmentStrengths strengths, uint64_t key) {

@@ -14,5 +14,5 @@ typedef struct {
   /* when to use the kernels of wide.cu */
   enum { WIDE_NEVER, WIDE_WHERE_FASTER, WIDE_WHERE_POSSIBLE } wide;
   WideBy wide_by;
-  int clusters; /* how many clusters of 16 blocks (a multiprocessor each) run at once */
+  int clusters; /* how many clusters of 16 blocks, one block per multiprocessor, run at once */
 } GpuLimits;

@@ -1,4 +1,4 @@
-/* Instructions that CUDA C++ has no function for. The emulator's versions: src/emulator/ptx.h. */
+/* Instructions that CUDA C++ has no function for. src/emulator/ptx.h has versions for the CPU. */
 #ifndef PTX_CUH
 #define PTX_CUH
 
@@ -15,7 +15,7 @@ __device__ inline void store_b128(void *to, float x, float y, float z, uint32_t 
                : "memory");
 }
 
-/* Reads 16 bytes in one access, from global memory, if all four values are used. */
+/* Reads 16 bytes from global memory, in one access if the caller uses all four values. */
 __device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
@@ -31,7 +31,7 @@ __device__ inline void store_b64(void *to, uint32_t x, uint32_t y) {
   asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(both) : "memory");
 }
 
-/* Waits at a named barrier of the block, 1 to 15, until `threads` threads (whole warps) arrived. */
+/* Waits at barrier BARRIER (1 to 15) of the block for `threads` threads (whole warps) to arrive. */
 template <auto BARRIER> __device__ inline void wait(int threads) {
   __syncwarp();
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
@@ -58,7 +58,7 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-/* Rounds two floats to fp16, the first into the lower half. A too large float becomes infinity. */
+/* Rounds two floats to fp16, the first into the lower half. Larger floats become infinity. */
 __device__ inline uint32_t pack_fp16(float first, float second) {
   const __half2 pair = __floats2half2_rn(first, second);
   return *reinterpret_cast<const uint32_t *>(&pair);
@@ -126,13 +126,13 @@ __device__ inline uint32_t shared_address(const void *p) {
 
 /* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 
-/* Fills 16 bytes at `to`, an aligned address: `bytes` bytes are from `from`, the rest are 0. */
+/* Copies `bytes` (0 to 16) bytes to `to`, which is aligned, and writes zeros up to 16 bytes. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* Fills 4 bytes at `to` in this way. */
+/* Works like copy_16_bytes() with 4 instead of 16 bytes. */
 __device__ inline void copy_4_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");

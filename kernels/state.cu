@@ -1,5 +1,5 @@
-/* Bookkeeping between steps on the GPU, so that no step waits for the host. These kernels fence
-   their writes, because kernels that start early (batch.cuh) read them before pdl_wait(). */
+/* Bookkeeping between steps on the GPU, so that no step waits for the host. The order and the state
+   are written with a fence: kernels that start early (batch.cuh) read them before pdl_wait(). */
 #include "batch.cuh"
 #include "base/random.h"
 
@@ -73,7 +73,7 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* not while a graph is captured */
+  has_pdl_wait((const void *)order_kernel); /* asks now, before any graph is captured */
   return launched(status);
 }
 

@@ -2,14 +2,14 @@
    memory. This is the starting point of the course. Its accesses coalesce where the layout allows
    it, so the comparison is fair. But one kernel writes each value and the next kernel reads it, and
    a step costs some thirty launches. Exercise: follow one activation from launch_gemm to
-   launch_update and count its trips. */
+   launch_update. How often does it cross global memory? */
 #include "batch.cuh"
 
 namespace {
 
 constexpr int THREADS = 256;
 
-/* Returns the number of this thread in the grid. */
+/* Returns this thread's number in the grid. */
 __device__ size_t thread_of_grid() {
   return (size_t)blockIdx.x * THREADS + threadIdx.x;
 }
@@ -22,7 +22,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z. Loads of different rows of W do not coalesce. */
+/* Z = X W^T. One thread per element of Z. Neighbours load from different rows of W. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;
@@ -107,7 +107,7 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
   d_dx[i] = sum;
 }
 
-/* dZ = dA times the activation's slope, in place. One thread per value: reads 8 bytes, writes 4. */
+/* dZ = dA times the activation's slope, in place. One thread per value reads 8 bytes, writes 4. */
 __global__ void activation_slope_of(float *d_da, const float *d_a, size_t count) {
   const size_t i = thread_of_grid();
   if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
@@ -124,7 +124,7 @@ __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw
   d_dw[i] = sum;
 }
 
-/* db = the sum of dZ over rows. One thread per bias reads 4 bytes per row, so no threads race. */
+/* db = the sum of dZ over rows. Each bias has one thread, so no threads race. */
 __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out) {
   const int o = blockIdx.x * THREADS + threadIdx.x;
   if (o >= out) return;
