@@ -52,21 +52,17 @@ static float auto_rate(const Training *t) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* Optional members of a row. A file has a role; an output has allowed endings. */
-#define GROUP(NAME) .group = (NAME)
-#define SHORT(LETTER) .letter = (LETTER)
+/* Optional members of a row that stand together: limits of a number, a file to read, a file to write
+   and its allowed endings. */
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
-#define CHOICES(NAMES) .choices = (NAMES)
 #define READS .file = FILE_INPUT
-#define READS_OR_SHARE(HIGH) READS, .high = (HIGH)
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
-#define WRITES_EVEN_BARE(ENDINGS) WRITES(ENDINGS), .may_lack_ending = true
 
 /* clang-format off */
 static const OptionRow table[] = {
   SETTING(hidden, "SIZES", "300,100", option_sizes, TRAINING, RESUME_FREE,
       "sizes of the hidden layers, or none",
-      GROUP("network")),
+      .group = "network"),
   SETTING(classes, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
@@ -75,17 +71,17 @@ static const OptionRow table[] = {
 
   SETTING(epochs, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "passes over the training file",
-      RANGE(1, 1000000), SHORT('e'), GROUP("training")),
+      RANGE(1, 1000000), .letter = 'e', .group = "training"),
   SETTING(batch, "ROWS", "64", option_whole, TRAINING, RESUME_EPOCH,
       "rows per training step",
-      RANGE(1, 65536), SHORT('b')),
+      RANGE(1, 65536), .letter = 'b'),
   NAMED("lr", "RATE", "auto", option_number_or_auto, training.schedule.rate, TRAINING, RESUME_FREE,
       "initial learning rate; auto takes 0.05 for sgd and nesterov, 0.001 for adam and adamw, and "
       "less if --batch is below 16",
-      RANGE(0, 100), SHORT('l')),
+      RANGE(0, 100), .letter = 'l'),
   NAMED("optimizer", "KIND", "sgd", option_choice, training.rule.kind, TRAINING, RESUME_SAME,
       "rule that updates the weights",
-      CHOICES(options_optimizers)),
+      .choices = options_optimizers),
   NAMED("momentum", "M", "0.9", option_number, training.rule.momentum, TRAINING, RESUME_FREE,
       "sgd, nesterov: fraction of the last update that is added again",
       RANGE(0, 1)),
@@ -116,7 +112,7 @@ static const OptionRow table[] = {
       RANGE(0, 1)),
   NAMED("lr-schedule", "KIND", "step", option_choice, training.schedule.kind, TRAINING, RESUME_FREE,
       "how the learning rate falls; step uses --lr-decay",
-      CHOICES(schedules)),
+      .choices = schedules),
   NAMED("warmup", "EPOCHS", "0", option_whole, training.schedule.warmup, TRAINING, RESUME_FREE,
       "number of first epochs in which the learning rate rises",
       RANGE(0, 1000000)),
@@ -125,10 +121,10 @@ static const OptionRow table[] = {
       RANGE(0, 1000000)),
   SETTING(augment, "LIST", "none", option_strengths, TRAINING, RESUME_EPOCH,
       "augment the training rows, differently in every epoch; NAME=S sets the largest strength",
-      CHOICES(augmentations)),
+      .choices = augmentations),
   SETTING(seed, "N", "1", option_whole64, TRAINING, RESUME_ROWS,
       "sets the initial weights and the order of rows",
-      RANGE(0, UINT32_MAX), SHORT('s')),
+      RANGE(0, UINT32_MAX), .letter = 's'),
   ROW(seeds, "N", NULL, option_whole, FOR_TRAIN | FOR_SEEDS, ONE_RUN,
       "train N networks, with the seeds from --seed on, to see how results vary by chance",
       RANGE(1, SEEDS_MOST)),
@@ -140,7 +136,7 @@ static const OptionRow table[] = {
 
   ROW(train, "FILE", "data/mnist_train.csv", option_path, TRAINING, RESUME_ROWS,
       "CSV file to train on",
-      READS, GROUP("data")),
+      READS, .group = "data"),
   ROW(test, "FILE", "auto", option_path_or_none, TRAINING | FOR_EVALUATE, RESUME_FREE,
       "CSV file to test on after each epoch (with --validation, at the end), or none; auto takes "
       "data/mnist_test.csv if --train is MNIST's, and the file of its run for a saved network",
@@ -148,7 +144,7 @@ static const OptionRow table[] = {
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
       "CSV file to judge by after each epoch instead of --test, or the share of the training rows "
       "that is held out for this",
-      READS_OR_SHARE(0.9)),
+      READS, .high = 0.9),
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
@@ -163,27 +159,27 @@ static const OptionRow table[] = {
       RANGE(1e-6, 1e6)),
   SETTING(resident, "WHEN", "auto", option_choice, TRAINING, RESUME_EPOCH,
       "whether all rows stay on the device; with no, they are streamed in every epoch",
-      CHOICES(residencies)),
+      .choices = residencies),
 
   ROW(device, "NAME", "auto", option_choice, ALL, RESUME_FREE,
       "where to train; auto takes a CUDA GPU if one works, else the CPU",
-      CHOICES(devices), SHORT('d'), GROUP("device")),
+      .choices = devices, .letter = 'd', .group = "device"),
   NAMED("device-memory", "MB", "0", option_megabytes, training.device_memory, ALL, RANKS_FREE,
       "most GPU memory to use; 0 sets no limit",
       RANGE(0, 1000000000)),
   SETTING(fusion, "LEVEL", "auto", option_choice, ALL, RESUME_FREE,
       "level of kernel fusion on a GPU; auto takes the fastest",
-      CHOICES(training_fusions), SHORT('f')),
+      .choices = training_fusions, .letter = 'f'),
   SETTING(precision, "P", "fp32", option_choice, ALL, RESUME_FREE,
       "precision of matrix products at fusion levels layer and step",
-      CHOICES(precisions)),
+      .choices = precisions),
   SETTING(threads, "N", "0", option_whole, ALL, RANKS_FREE,
       "CPU threads; 0 takes one per core",
-      RANGE(0, 1024), SHORT('t')),
+      RANGE(0, 1024), .letter = 't'),
 
   ROW(quiet, NULL, "no", option_yes_no, ALL, ONE_RUN,
       "print only the last epoch",
-      SHORT('q'), GROUP("output")),
+      .letter = 'q', .group = "output"),
   OUTPUT(log, "", FOR_TRAIN | FOR_SEEDS,
       "write one line per epoch to FILE, .jsonl or .csv",
       WRITES("jsonl csv")),
@@ -205,7 +201,7 @@ static const OptionRow table[] = {
 
   OUTPUT(save, "", FOR_TRAIN | FOR_SEEDS,
       "save the network in FILE, in safetensors format; with --seeds, each in FILE-SEED",
-      WRITES_EVEN_BARE("safetensors st"), GROUP("model")),
+      WRITES("safetensors st"), .may_lack_ending = true, .group = "model"),
   ROW(resume, "FILE", NULL, option_path, FOR_TRAIN, ONE_RUN,
       "continue the run saved in FILE, and save it there",
       READS),
@@ -220,7 +216,7 @@ static const OptionRow table[] = {
       READS),
   OUTPUT(output, NULL, FOR_PREDICT,
       "write the predictions to FILE [standard output]",
-      WRITES_EVEN_BARE("csv")),
+      WRITES("csv"), .may_lack_ending = true),
   FLAG(probabilities, FOR_PREDICT,
       "with --predict, add the probability of every class"),
   FLAG(classify, FOR_CLASSIFY,
@@ -236,10 +232,10 @@ static const OptionRow table[] = {
 
   NAMED("dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
       "print the options as a configuration file and exit",
-      GROUP("other")),
+      .group = "other"),
   ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
       "read options from FILE, or a preset like record.conf; the command line wins",
-      READS, SHORT('c')),
+      READS, .letter = 'c'),
 
   OPTION_HELP, OPTION_VERSION
 };
