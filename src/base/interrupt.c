@@ -22,8 +22,7 @@ static void on_signal(int number) {
 void interrupt_catch(bool at_once) {
   static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
-  sigemptyset(&action.sa_mask);
-  foreach (number, numbers) sigaddset(&action.sa_mask, *number);
+  sigfillset(&action.sa_mask);
   caught = 0;
   ends_at_once = at_once;
   foreach (number, numbers)
