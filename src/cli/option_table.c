@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
-#include "base/sizes.h"
 
 /* Ends the program if the stack is too small. The stacks of OpenMP's threads have the same limit.
    Runs before main, because even main's frame might not fit. */
@@ -137,13 +136,12 @@ ShortText option_choices(const OptionRow *row, const char *between) {
 
 static void print_row(FILE *file, const OptionRow *row) {
   const ShortText left =
-      text_format("%c%c%c --%s %s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
-                  row->letter ? ',' : ' ', row->name, row->argument ? row->argument : "");
+      text_format("%3s --%s %s", row->letter ? text_format("-%c,", row->letter).text : "",
+                  row->name, row->argument ? row->argument : "");
   const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
-  const bool has_default = row->argument && row->initial && *row->initial;
-  const ShortText text = text_format("%s%s%s%s%s%s", option_choices(row, between).text,
-                                     row->choices ? ": " : "", row->help, has_default ? " [" : "",
-                                     has_default ? row->initial : "", has_default ? "]" : "");
+  ShortText text =
+      text_format("%s%s%s", option_choices(row, between).text, row->choices ? ": " : "", row->help);
+  if (row->argument && row->initial && *row->initial) text_append(text.text, " [%s]", row->initial);
   text_print_wrapped(file, text.text, fprintf(file, "  %-23s ", left.text), HELP_COLUMN, COLUMNS);
 }
 

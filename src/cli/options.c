@@ -52,8 +52,8 @@ static float auto_rate(const Training *t) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* Optional members of a row that stand together: limits of a number, a file to read, a file to write
-   and its allowed endings. */
+/* Optional members of a row that stand together: limits of a number, a file to read, a file to
+   write and its allowed endings. */
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
 #define READS .file = FILE_INPUT
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
@@ -529,16 +529,14 @@ ShortText options_gone_text(const Options *options, const char *path) {
 /* ---- writing a configuration file ------------------------------------------------------------ */
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
-  const char *group = NULL; /* the group whose heading is not printed yet */
-  bool first = true;
+  const char *last = NULL; /* the group of the line before */
   foreach_row (row, &options_table) {
-    if (row->group) group = row->group;
+    const char *group = option_group(row);
     if (!row->initial || !(whole || options_is_saved(row))) continue;
     const ShortText value = row->kind->get(row, options);
     if (!whole && !*value.text) continue;
-    if (group) fprintf(file, "%s[%s]\n", first ? "" : "\n", group);
-    group = NULL;
-    first = false;
+    if (group != last) fprintf(file, "%s[%s]\n", last ? "\n" : "", group);
+    last = group;
     fprintf(file, "%s =%s%s\n", row->name, *value.text ? " " : "", value.text);
   }
 }
