@@ -1,7 +1,5 @@
 /* mlp-digits: writes two CSV files of drawn digits in MNIST's format. */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/interrupt.h"
 #include "cli/option_kinds.h"
@@ -55,12 +53,11 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
 
 /* Writes the file of a series. An existing file is replaced only once the new file is complete. */
 static bool write_file(const Options *options, DigitsSeries series, Error *error) {
-  char path[PATH_MAX];
+  char path[OPTIONS_PATH + 32];
   AtomicFile output;
   bool good = true;
-  if (snprintf(path, sizeof path, "%s/digits_%s.csv", options->folder,
-               series == DIGITS_TRAIN ? "train" : "test") >= (int)sizeof path)
-    return error_set(error, "the name of the folder is too long");
+  snprintf(path, sizeof path, "%s/digits_%s.csv", options->folder,
+           series == DIGITS_TRAIN ? "train" : "test");
   if (!atomic_file_open(&output, path, error)) return false;
   for (uint64_t row = 0; good && row < options->rows[series]; row++) {
     uint8_t pixels[DIGITS_PIXELS];
@@ -79,9 +76,9 @@ int main(int argc, char **argv) {
   Options options;
   Error error;
   OptionsResult result = option_table_read(&table, argc, argv, &options, &error);
-  if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   interrupt_catch(true);
-  if (!write_file(&options, DIGITS_TRAIN, &error) || !write_file(&options, DIGITS_TEST, &error))
+  if (result == OPTIONS_RUN &&
+      (!write_file(&options, DIGITS_TRAIN, &error) || !write_file(&options, DIGITS_TEST, &error)))
     result = OPTIONS_FAILURE;
   return option_table_end(&table, result, argv[0], &error);
 }
