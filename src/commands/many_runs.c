@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "commands/commands.h"
-#include "engine/loader.h"
 
 enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is at most 1024 */
 

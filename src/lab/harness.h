@@ -1,7 +1,6 @@
 /* The functions that the parts of mlp-lab share. Parts that need the CUDA Toolkit are in cuda/. */
 #pragma once
 
-#include "base/stats.h"
 #include "emulator/emulator.h"
 #include "lab/lab.h"
 #include "measure/record.h"
