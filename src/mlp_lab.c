@@ -186,7 +186,7 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
     if (lab->problem && strcmp(problem, lab->problem) != 0) continue;
     if (lab->rung && !find_table(lab, lab->rung, problem)) continue;
     if (live && !measure_problem(lab, live, p, error)) return false;
-    lab_print(record, topic, problem, stdout, lab->markdown);
+    lab_print(record, topic, problem, lab->markdown);
     if (!standard_output_flush(error)) return false;
   }
   return true;

@@ -160,5 +160,4 @@ const json_t *lab_ceiling(const Record *record, const json_t *topic);
 
 /* Prints the ladder of one topic and problem, then the other sizes. Prints a rung's lesson below
    the topic's first ladder that has the rung. */
-void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
-               bool markdown);
+void lab_print(const Record *record, const char *topic, const char *problem, bool markdown);

@@ -52,9 +52,10 @@ static bool has(const Ladder *l, const char *key) {
   return found;
 }
 
-static void print_table(const Ladder *l, bool others, FILE *file, bool markdown) {
+static void print_table(const Ladder *l, bool others, bool markdown) {
   const unsigned ulp = json_object_get(l->topic, "shows_ulp") ? ULP : 0;
-  const Table table = {.file = file, .markdown = markdown, .which = others ? OTHERS : LADDER | ulp};
+  const Table table = {
+      .file = stdout, .markdown = markdown, .which = others ? OTHERS : LADDER | ulp};
   TableColumn titled[COLUMNS];
   memcpy(titled, columns, sizeof columns);
   for (TableColumn *c = titled; c < titled + COLUMNS; c++)
@@ -65,15 +66,15 @@ static void print_table(const Ladder *l, bool others, FILE *file, bool markdown)
 enum { WIDTH = 100 };
 
 /* Prints the rows' notes, which explain the words in the column "check". */
-static void print_notes(const Lines *rows, FILE *file, bool markdown) {
+static void print_notes(const Lines *rows, bool markdown) {
   bool any = false;
   foreach_line (row, rows) {
     if (!*text_of(*row, "note")) continue;
-    if (!any) putc('\n', file);
+    if (!any) putchar('\n');
     any = true;
-    fprintf(file, "%s%s, %s", markdown ? "- " : "", text_of(*row, "check"), text_of(*row, "rung"));
-    if (isfinite(number_of(*row, "point"))) fprintf(file, " at %.0f", number_of(*row, "point"));
-    fprintf(file, ": %s.\n", text_of(*row, "note"));
+    printf("%s%s, %s", markdown ? "- " : "", text_of(*row, "check"), text_of(*row, "rung"));
+    if (isfinite(number_of(*row, "point"))) printf(" at %.0f", number_of(*row, "point"));
+    printf(": %s.\n", text_of(*row, "note"));
   }
 }
 
@@ -88,7 +89,7 @@ static bool shown_before(const Ladder *l, const char *rung) {
 }
 
 /* Prints each rung's lesson with the rung's number, once in a topic. */
-static void print_lessons(const Ladder *l, FILE *file, bool markdown) {
+static void print_lessons(const Ladder *l, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;
   bool any = false;
@@ -96,58 +97,57 @@ static void print_lessons(const Ladder *l, FILE *file, bool markdown) {
     const double number = number_of(*row, "number");
     if (number == last || shown_before(l, text_of(*row, "rung"))) continue;
     last = number;
-    if (!any) putc('\n', file);
+    if (!any) putchar('\n');
     any = true;
     const char *kind = text_is(*row, "kind", "rung") ? "" : text_of(*row, "kind");
     const ShortText text = text_format("%s%s%s%s%s: %s.", bold, text_of(*row, "rung"), bold,
                                        *kind ? ", " : "", kind, text_of(*row, "lesson"));
-    fprintf(file, markdown ? "%.0f. " : "%2.0f  ", number);
-    text_print_wrapped(file, text.text, 4, 4, markdown ? INT_MAX : WIDTH);
+    printf(markdown ? "%.0f. " : "%2.0f  ", number);
+    text_print_wrapped(stdout, text.text, 4, 4, markdown ? INT_MAX : WIDTH);
   }
 }
 
-static void print_head(const Ladder *l, FILE *file, bool markdown) {
+static void print_head(const Ladder *l, bool markdown) {
   const char *topic = text_of(l->topic, "topic"), *title = text_of(l->topic, "title");
-  table_heading(file, markdown,
+  table_heading(stdout, markdown,
                 text_format("%s%s%s: %s", topic, *l->problem ? ", " : "", l->problem, title).text);
-  fprintf(file, "%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", text_of(l->table, "size"),
-          text_of(l->topic, "dims"), text_of(record_first(l->record, "machine"), "device"),
-          number_of(l->table, "bytes") / 1e6, number_of(l->table, "operations") / 1e6);
+  printf("%s (%s) on %s; at least %.4g MB moved, %.4g MFLOP.\n", text_of(l->table, "size"),
+         text_of(l->topic, "dims"), text_of(record_first(l->record, "machine"), "device"),
+         number_of(l->table, "bytes") / 1e6, number_of(l->table, "operations") / 1e6);
   if (has(l, "sectors"))
     fputs("MB: global memory, each byte once in a launch. sectors: of 32 bytes, and how many a "
           "request\nof a warp has. turns: of the banks of shared memory. x least: times what would "
           "do.\n",
-          file);
+          stdout);
   const json_t *ceiling = lab_ceiling(l->record, l->topic);
   if (ceiling)
-    fprintf(file, "Ceiling: %.0f %s, measured: %s.\n", number_of(ceiling, "value"),
-            text_of(ceiling, "unit"), text_of(ceiling, "name"));
-  if (has(l, "point")) fprintf(file, "Point: %s.\n", text_of(l->topic, "point_name"));
+    printf("Ceiling: %.0f %s, measured: %s.\n", number_of(ceiling, "value"),
+           text_of(ceiling, "unit"), text_of(ceiling, "name"));
+  if (has(l, "point")) printf("Point: %s.\n", text_of(l->topic, "point_name"));
   if (json_object_get(l->topic, "predicted_name"))
-    fprintf(file, "Predicted: %s.\n", text_of(l->topic, "predicted_name"));
-  putc('\n', file);
+    printf("Predicted: %s.\n", text_of(l->topic, "predicted_name"));
+  putchar('\n');
 }
 
-void lab_print(const Record *record, const char *topic, const char *problem, FILE *file,
-               bool markdown) {
+void lab_print(const Record *record, const char *topic, const char *problem, bool markdown) {
   Ladder l = {.record = record, .topic = lab_topic_line(record, topic), .problem = problem};
   foreach_of (table, record, "table", "topic", topic, "problem", problem) {
     foreach_in (row, json_object_get(table, "rows")) lines_add(l.table ? &l.others : &l.rows, row);
     if (!l.table) l.table = table;
   }
   if (l.rows.count > 0) {
-    print_head(&l, file, markdown);
-    print_table(&l, false, file, markdown);
-    print_notes(&l.rows, file, markdown);
-    print_lessons(&l, file, markdown);
+    print_head(&l, markdown);
+    print_table(&l, false, markdown);
+    print_notes(&l.rows, markdown);
+    print_lessons(&l, markdown);
   }
   if (l.others.count > 0) {
-    fputs("\nOther sizes:\n\n", file);
-    print_table(&l, true, file, markdown);
-    print_notes(&l.others, file, markdown);
+    puts("\nOther sizes:\n");
+    print_table(&l, true, markdown);
+    print_notes(&l.others, markdown);
   }
   foreach_of (table, record, "table", "topic", topic, "problem", problem)
-    if (*text_of(table, "reason")) fprintf(file, "\n%s.\n", text_of(table, "reason"));
+    if (*text_of(table, "reason")) printf("\n%s.\n", text_of(table, "reason"));
   free(l.rows.of);
   free(l.others.of);
 }
