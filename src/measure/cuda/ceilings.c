@@ -65,12 +65,6 @@ static cudaError_t open_stand(Stand *s) {
   return cudaMemset(s->d_from, 0x5a, s->bytes);
 }
 
-static bool prepare(Stand *s, Error *error) {
-  return s->which != CEILING_PACKET ||
-         (cuda_done(cudaMemset(s->d_to, 0, PING_PONG_BYTES), "clearing", error) &&
-          cuda_done(cudaDeviceSynchronize(), "clearing", error));
-}
-
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
   Stand s = {.which = first, .stamp = 1};
   Stats seconds;
@@ -80,7 +74,9 @@ bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
     rung.context = &s;
     if (s.which == CEILING_FMA) rung.amount *= s.blocks;
     if (s.which == CEILING_COPY) rung.amount *= (double)s.bytes;
-    good = prepare(&s, error) && rung_time(&rung, RUNG_SAMPLES, &seconds, error);
+    good = cuda_done(cudaMemset(s.d_to, 0, PING_PONG_BYTES), "clearing", error) &&
+           cuda_done(cudaDeviceSynchronize(), "clearing", error) &&
+           rung_time(&rung, RUNG_SAMPLES, &seconds, error);
     if (!good) break;
     json_t *line = record_line("ceiling");
     record_text(line, "name", rung.name);
