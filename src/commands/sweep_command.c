@@ -145,7 +145,7 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
     if (lists > UINT32_MAX) lists = UINT32_MAX;
   }
-  s->trial_count = trials ? trials : ranges ? TRIALS : (int)min_size(lists, TRIALS_MOST);
+  s->trial_count = trials ? trials : ranges ? TRIALS : TRIALS_MOST;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
   s->trials = make_array(s->trials, s->trial_count);
   if (!s->trials) return error_set(error, "out of memory");
