@@ -131,7 +131,7 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
     fprintf(file, "%s%s", markdown ? "- " : "",
-            line_is(line, "epoch") ? name_of(line).text : text_of(line, "name"));
+            text_is(line, "case", "epoch") ? name_of(line).text : text_of(line, "name"));
     if (*text_of(line, "hidden"))
       fprintf(file, ", hidden layers %s, networks %g, batch %g, %s", text_of(line, "hidden"),
               number_of(line, "networks"), number_of(line, "batch"), text_of(line, "precision"));

@@ -115,7 +115,7 @@ const json_t *lab_ceiling(const Record *record, const json_t *topic) {
 }
 
 /* Returns the rung of that name, or NULL, and sets its number in the topic, which counts from 1. */
-static const json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
+static json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   *number = 0;
   foreach_in (rung, json_object_get(topic, "rungs")) {
     ++*number;
@@ -141,13 +141,12 @@ static bool complete(const Record *record, json_t *table, Error *error) {
                ceiling = number_of(lab_ceiling(record, topic), "value");
   foreach_in (row, rows) {
     size_t number;
-    const json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
+    json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
     if (!rung)
       return error_set(error, "%s has no rung '%s'", text_of(topic, "topic"), text_of(row, "rung"));
     record_number(row, "number", (double)number);
     record_text(row, "size", text_of(table, "size"));
-    record_text(row, "kind", text_of(rung, "kind"));
-    record_text(row, "lesson", text_of(rung, "lesson"));
+    json_object_update(row, rung);
     if (!*text_of(row, "check")) record_text(row, "check", LAB_RIGHT);
   }
   const double first = ms_of(rows, "rung", false), library = ms_of(rows, "library", true);
@@ -206,7 +205,7 @@ bool lab_table_good(const json_t *table) {
 void lab_add_table(Record *record, json_t *table) {
   Error unknown;
   record_add(record, table);
-  if (!record->failed) complete(record, table, &unknown);
+  if (record_good(record, &unknown)) complete(record, table, &unknown);
 }
 
 void lab_add_all(Record *record) {
@@ -219,7 +218,7 @@ void lab_add_all(Record *record) {
 
 /* Checks that a table's topic has a line before it, and completes the table. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
-  if (!line_is(line, "table")) return true;
+  if (!text_is(line, "case", "table")) return true;
   return lab_topic_line(record, text_of(line, "topic"))
              ? complete(record, line, error)
              : error_set(error, "it does not describe the topic '%s'", text_of(line, "topic"));

@@ -47,10 +47,6 @@ bool line_same(const json_t *a, const json_t *b, const char *key) {
   return text_is(a, key, text_of(b, key)) && (x == y || (isnan(x) && isnan(y)));
 }
 
-bool line_is(const json_t *line, const char *kind) {
-  return text_is(line, "case", kind);
-}
-
 static bool failed(const char *what, const char *path, Error *error) {
   return error_set(error, "cannot %s %s: %s", what, path, strerror(errno));
 }
@@ -76,17 +72,14 @@ static bool append(Record *record, json_t *line, Error *error) {
 }
 
 void record_add(Record *record, json_t *line) {
-  Error error;
-  if (record->failed ||
-      (append(record, line, &error) && (!record->file || write_line(record, line, &error))))
-    return;
-  record->failed = true;
-  record->failure = error;
+  Error *failure = &record->failure;
+  if (!*failure->text && append(record, line, failure) && record->file)
+    write_line(record, line, failure);
 }
 
 bool record_good(const Record *record, Error *error) {
-  if (record->failed) *error = record->failure;
-  return !record->failed;
+  if (*record->failure.text) *error = record->failure;
+  return !*record->failure.text;
 }
 
 /* Returns the words of the command that started this process. */
@@ -158,7 +151,7 @@ const json_t *record_next(const Record *record, size_t *at, const char *kind,
   while ((line = json_array_get(record->lines, (*at)++))) {
     const char *const *p = pairs;
     while (*p && (!p[1] || text_is(line, p[0], p[1]))) p += 2;
-    if (!*p && line_is(line, kind)) break;
+    if (!*p && text_is(line, "case", kind)) break;
   }
   return line;
 }
@@ -199,7 +192,7 @@ void table_heading(FILE *file, bool markdown, const char *text) {
 }
 
 static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row) {
-  if (c->cell) return c->cell(&(TableCell){c, row, t->record});
+  if (c->cell) return c->cell(&(TableCell){row, t->record});
   const char *text = json_string_value(json_object_get(row, c->key));
   if (text || c->left) return text_format("%s", text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);

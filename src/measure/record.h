@@ -23,8 +23,7 @@ typedef struct {
   json_t *lines;    /* array of objects; NULL means no lines */
   FILE *file;       /* record_add also writes lines to this file, unless it is NULL */
   const char *path; /* the file's path, owned by the caller */
-  bool failed;      /* a line could not be added or written */
-  Error failure;    /* the reason for the first such line */
+  Error failure;    /* why the first line could not be added or written; "" if all were */
 } Record;
 
 json_t *record_line(const char *kind);
@@ -39,7 +38,6 @@ double number_of(const json_t *line, const char *key);
 bool text_is(const json_t *line, const char *key, const char *text);
 /* Returns true if the key has the same text or number in both lines, or in neither line. */
 bool line_same(const json_t *a, const json_t *b, const char *key);
-bool line_is(const json_t *line, const char *kind);
 
 /* Creates the file to which record_add writes lines. A NULL path means no file. */
 bool record_create(Record *record, const char *path, Error *error);
@@ -101,16 +99,14 @@ void lines_add(Lines *lines, const json_t *line);
 Lines lines_of(const Record *record, const char *kind);
 
 /* Tables of a record, as plain text or as Markdown. Each row of a table is a line of the record. */
-typedef struct TableColumn TableColumn;
 
 /* The cell that a column's function shows. */
 typedef struct {
-  const TableColumn *column;
   const json_t *row;
   const Record *record;
 } TableCell;
 
-struct TableColumn {
+typedef struct {
   const char *title;
   bool left; /* a column of text, aligned left; numbers are aligned right, missing ones are "-" */
   const char *key;
@@ -120,7 +116,7 @@ struct TableColumn {
   ShortText (*cell)(const TableCell *at); /* makes the cell; NULL means that the cell shows `key` */
   unsigned in;                            /* bits of the tables with this column; 0 means all */
   int width;                              /* set by table_print */
-};
+} TableColumn;
 
 typedef struct {
   FILE *file;
