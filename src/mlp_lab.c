@@ -20,8 +20,7 @@ static const bool is_emulator = false;
 /* The options, and the state of a run. */
 typedef struct {
   bool lists;
-  const char *topic;    /* NULL means all topics */
-  const LabTopic *live; /* the topic that is measured, or NULL if a record is shown */
+  const char *topic; /* NULL means all topics */
   const char *problem, *size, *rung, *json, *from;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
@@ -79,7 +78,6 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   if (count > 1 + lab->lists)
     return error_set(error, "unexpected argument '%s'", words[1 + lab->lists]);
   if (!lab->topic || (!*lab_topics && !lab->from)) return true;
-  lab->live = lab->from ? NULL : lab_find(lab->topic);
   return lab_topic_line(&lab->known, lab->topic) ||
          error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics%s", lab->topic,
                    is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
@@ -100,7 +98,7 @@ static bool parse_rest(Lab *lab, Error *error) {
   if (lab->from && (lab->size || lab->rung || lab->json || lab->check))
     return error_set(error,
                      "--from shows what was recorded: it goes with --problem and --markdown alone");
-  return !lab->size || lab_parse_size(lab->live, lab->size, &lab->parsed, error);
+  return !lab->size || lab_parse_size(lab_find(lab->topic), lab->size, &lab->parsed, error);
 }
 
 /* Replaces this process by mlp-lab-emulator, the same program built for the emulator. Both lie in
@@ -130,7 +128,7 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
 /* Prints a topic's problems, sizes and rungs. scripts/profile.py parses these lines, whose first
    word says what the line describes. */
 static void list_topic(const Lab *lab) {
-  const LabTopic *live = lab->live;
+  const LabTopic *live = lab->from ? NULL : lab_find(lab->topic);
   const json_t *topic = lab_topic_line(&lab->known, lab->topic);
   printf("topic %s: %s\n", lab->topic, text_of(topic, "title"));
   foreach_problem (line, &lab->known, lab->topic)
