@@ -112,7 +112,7 @@ else
   printed 1 '^Hints for each function: make exercise HINT=1, '
   printed 1 '^1 forward +right +no +3 +1.22 +1.53 +499 +16.5 '
   grep -A 4 '^1 is not fused' out | cut -d' ' -f1 | tr '\n' ' ' | grep -qx '1 2 3 4  '
-  printed 2 '^kernels/exercise.cu:72: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
+  printed 2 '^kernels/exercise.cu:71: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
   [ "$(sort -u points)" = 0.0 ]
 fi
 
