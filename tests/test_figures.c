@@ -169,13 +169,12 @@ static bool draw_confusion(int kind, const char *path) {
 /* Draws a picture of two digits at half its size. The answer for the second digit is unsure. */
 static bool draw_seen(int kind, const char *path) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 };
-  static uint8_t pixels[2 * SIDE * SIDE], level[WIDE * HIGH];
+  static uint8_t level[WIDE * HIGH];
   (void)kind;
   for (int i = 0; i < WIDE * HIGH; i++) level[i] = (uint8_t)(200 + i % WIDE / 8);
-  for (int i = 0; i < 2 * SIDE * SIDE; i++) pixels[i] = (uint8_t)(i * 3);
   const Image image = {.width = WIDE, .height = HIGH, .level = level, .shrunk = 2};
-  const Photograph two = {
-      .count = 2, .box = {{100, 80, 300, 200}, {400, 100, 480, 260}}, .pixels = pixels};
+  Photograph two = {.count = 2, .box = {{100, 80, 300, 200}, {400, 100, 480, 260}}};
+  for (int i = 0; i < 2 * SIDE * SIDE; i++) two.pixels[i] = (uint8_t)(i * 3);
   static const SeenAnswer answers[] = {{{[7] = 0.75}, 7, true}, {{[8] = 0.25}, 8, false}};
   return plot_seen("it.png", &image, &two, answers, SIDE, NULL, path, &error);
 }

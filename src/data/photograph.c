@@ -382,7 +382,7 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
   const int size = side * side;
   bool good = find_ink(image, &ink);
   const int count = good ? find_digits(&ink, digits) : 0;
-  *photograph = (Photograph){.count = count};
+  photograph->count = count;
   if (!good)
     error_set(error, "no memory to look for digits in %s", name);
   else if (count <= 0)
@@ -392,8 +392,6 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
                      name, PHOTOGRAPH_MOST);
   else {
     const double slope = put_in_order(digits, count, photograph->row);
-    photograph->pixels = make_array(photograph->pixels, count * size);
-    good = photograph->pixels;
     for (int i = 0; good && i < count; i++) {
       photograph->box[i] = in_file(image, digits[i]->box);
       good = read_digit(&ink, digits[i], slope, side, photograph->pixels + i * size);
@@ -401,11 +399,5 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
     if (!good) error_set(error, "no memory to look for digits in %s", name);
   }
   free_ink(&ink);
-  if (!good) photograph_free(photograph);
   return good;
-}
-
-void photograph_free(Photograph *photograph) {
-  free(photograph->pixels);
-  photograph->pixels = NULL;
 }

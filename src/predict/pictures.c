@@ -110,12 +110,6 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   return true;
 }
 
-/* Keeps the error of a picture without an answer until the end. Reports the error kept before. */
-static void set_aside(Answers *a, const Error *error) {
-  if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
-  a->failure = *error;
-}
-
 static bool answer_picture(Answers *a, const char *path, Error *error) {
   Image image;
   Photograph photograph;
@@ -123,7 +117,9 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    set_aside(a, error);
+    /* Keeps the error until the end, and reports the error kept before. */
+    if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
+    a->failure = *error;
     return true;
   }
   bool good = true;
@@ -136,23 +132,11 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (good && !a->shown && *a->pictures->show)
     good = a->shown = plot_seen(path, &image, &photograph, a->answer, a->side, a->pictures->names,
                                 a->pictures->show, error);
-  photograph_free(&photograph);
   image_free(&image);
   return good;
 }
 
 /* ---- all pictures ------------------------------------------------------------------------- */
-
-static bool answer_all(Answers *a, Error *error) {
-  const Pictures *pictures = a->pictures;
-  for (int i = 0; i < pictures->count; i++)
-    if (!answer_picture(a, pictures->paths[i], error)) return false;
-  if (!standard_output_flush(error)) return false;
-  if (!*a->failure.text) return true;
-  *error = a->failure;
-  *a->failure.text = '\0';
-  return false;
-}
 
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
   const Network *network = &engine->config.network;
@@ -162,7 +146,14 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
                      inputs);
   Answers a = {
       .engine = engine, .pictures = pictures, .side = side, .classes = network_classes(network)};
-  const bool good = answer_all(&a, error);
-  if (*a.failure.text) report_failure(pictures->report, &a.failure); /* the caller prints *error */
-  return good;
+  bool good = true;
+  for (int i = 0; good && i < pictures->count; i++)
+    good = answer_picture(&a, pictures->paths[i], error);
+  good = good && standard_output_flush(error);
+  if (!*a.failure.text) return good;
+  if (good)
+    *error = a.failure; /* the caller prints *error */
+  else
+    report_failure(pictures->report, &a.failure);
+  return false;
 }

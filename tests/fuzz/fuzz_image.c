@@ -32,7 +32,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       REQUIRE(b.right <= image.file_width && b.bottom <= image.file_height);
       require_digit(found.pixels + (size_t)i * (size_t)side * (size_t)side, side);
     }
-    photograph_free(&found);
   } else {
     REQUIRE(error.text[0]);
   }

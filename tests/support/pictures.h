@@ -69,6 +69,5 @@ static inline bool read_picture(const char *path, int side, uint8_t *pixels, Err
     memcpy(pixels, photograph.pixels, size);
   else
     good = error_set(why, "%s shows %d digits", path, photograph.count);
-  photograph_free(&photograph);
   return good;
 }
