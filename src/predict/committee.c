@@ -6,7 +6,6 @@
 typedef struct {
   Engine engine; /* must be first: an Engine * is cast to Committee * */
   int count;
-  float *logits;    /* (staging_rows, classes), the logits of one member */
   double *sums;     /* (staging_rows, classes), sums of the members' probabilities */
   Engine *member[]; /* (count) */
 } Committee;
@@ -37,15 +36,15 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
   return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
 }
 
-/* Adds the probabilities of c->logits to c->sums. A logit that is not finite makes its sum NAN. */
-static void add_probabilities(Committee *c, uint64_t rows) {
+/* Adds the probabilities of a member's logits (rows, classes) to c->sums. A logit that is not
+   finite makes its sum NAN. */
+static void add_probabilities(Committee *c, uint64_t rows, const float *logits) {
   const int classes = classes_of(c);
   double probabilities[NETWORK_MAX_CLASSES];
   for (uint64_t r = 0; r < rows; r++) {
-    const float *logits = c->logits + r * (uint64_t)classes;
     double *sums = c->sums + r * (uint64_t)classes;
     softmax(logits, classes, probabilities);
-    for (int k = 0; k < classes; k++) sums[k] += isfinite(logits[k]) ? probabilities[k] : NAN;
+    for (int k = 0; k < classes; k++) sums[k] += isfinite(*logits++) ? probabilities[k] : NAN;
   }
 }
 
@@ -55,8 +54,8 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
   const size_t values = rows * (size_t)classes_of(c);
   memset(c->sums, 0, values * sizeof *c->sums);
   for (int m = 0; m < c->count; m++) {
-    if (!c->member[m]->call->predict(c->member[m], first_row, rows, c->logits, error)) return false;
-    add_probabilities(c, rows);
+    if (!c->member[m]->call->predict(c->member[m], first_row, rows, logits, error)) return false;
+    add_probabilities(c, rows, logits);
   }
   /* float64 holds probabilities down to 1e-308; smaller ones count as 0 */
   for (size_t i = 0; i < values; i++)
@@ -69,7 +68,6 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
 static void committee_close(Engine *engine) {
   Committee *c = (Committee *)engine;
   for (int m = 0; m < c->count; m++) engine_close(c->member[m]);
-  free(c->logits);
   free(c->sums);
   free(c);
 }
@@ -86,9 +84,8 @@ Engine *committee_open(Engine *const *members, int count, Error *error) {
     c->count = count;
     memcpy(c->member, members, (size_t)count * sizeof *members);
     const size_t values = c->engine.config.staging_rows * (size_t)classes_of(c);
-    c->logits = make_array(c->logits, values);
     c->sums = make_array(c->sums, values);
-    if (c->logits && c->sums) return &c->engine;
+    if (c->sums) return &c->engine;
   }
   error_set(error, "out of memory for %d networks", count);
   if (c)
