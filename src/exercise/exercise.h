@@ -19,9 +19,11 @@ enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY
 /* The arrays of all functions, named like the functions' parameters. labels (uint16_t) is indexed
    by stored row; order (uint32_t) holds the stored row at each position; loss and correct (uint8_t)
    go by position. */
-enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST };
-enum { ARRAY_SUM = ARRAY_LARGEST + 1, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW };
-enum { ARRAY_VB = ARRAY_VW + 1, ARRAY_DW, ARRAY_DB, ARRAYS };
+/* clang-format off */
+enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST,
+       ARRAY_SUM, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW, ARRAY_VB, ARRAY_DW,
+       ARRAY_DB, ARRAYS };
+/* clang-format on */
 
 typedef struct {
   int rows, columns; /* rows is 0 if the problem does not use the array */
