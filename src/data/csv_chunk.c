@@ -123,14 +123,9 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
 /* ---- a chunk ------------------------------------------------------------------------------- */
 
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns) {
-  memset(parser, 0, sizeof *parser);
   parser->columns = columns;
   csv_init(&parser->csv, CSV_OPTIONS);
   csv_set_delim(&parser->csv, (unsigned char)columns->separator);
-}
-
-void chunk_parser_close(ChunkParser *parser) {
-  csv_free(&parser->csv);
 }
 
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column) {

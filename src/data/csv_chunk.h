@@ -66,8 +66,8 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error);
 
+/* Sets up a parser, which must be all zeros. The caller frees its `csv` with csv_free. */
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
-void chunk_parser_close(ChunkParser *parser);
 
 /* Records a fault, which ends the chunk's rows. Returns the Error that the caller must set. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);

@@ -380,7 +380,7 @@ void dataset_close(DatasetReader *reader) {
     Worker *worker = reader->workers;
     pthread_join(worker->thread, NULL);
     reader->workers = worker->next;
-    chunk_parser_close(&worker->parser);
+    csv_free(&worker->parser.csv);
     free(worker);
   }
   *reader->end = reader->spare;
