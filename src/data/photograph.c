@@ -45,7 +45,7 @@ static bool find_contrast(const Image *image, Ink *ink) {
   }
   const bool light = skewness > 0;
   if (good) {
-    memcpy(ground, image->level, (size_t)ink->width * (size_t)ink->height);
+    memcpy(ground, image->level, (size_t)count);
     if (light) invert(ground, count);
   }
   /* A closing fills every dark place that is too small for a square of `scale` pixels. It does not
@@ -383,21 +383,20 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
   bool good = find_ink(image, &ink);
   const int count = good ? find_digits(&ink, digits) : 0;
   photograph->count = count;
-  if (!good)
-    error_set(error, "no memory to look for digits in %s", name);
-  else if (count <= 0)
-    good = error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
-  else if (count > PHOTOGRAPH_MOST)
-    good = error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
-                     name, PHOTOGRAPH_MOST);
-  else {
+  if (count > 0 && count <= PHOTOGRAPH_MOST) {
     const double slope = put_in_order(digits, count, photograph->row);
     for (int i = 0; good && i < count; i++) {
       photograph->box[i] = in_file(image, digits[i]->box);
       good = read_digit(&ink, digits[i], slope, side, photograph->pixels + i * size);
     }
-    if (!good) error_set(error, "no memory to look for digits in %s", name);
   }
+  if (!good)
+    error_set(error, "no memory to look for digits in %s", name);
+  else if (count == 0)
+    good = error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
+  else if (count > PHOTOGRAPH_MOST)
+    good = error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
+                     name, PHOTOGRAPH_MOST);
   free_ink(&ink);
   return good;
 }
