@@ -93,16 +93,14 @@ static void print_said(FILE *said) {
   if (!starts) putchar('\n');
 }
 
-static void describe(int status, bool done, double limit, char end[APART_TEXT]) {
+static ShortText describe(int status, bool done, double limit) {
   const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  *end = '\0';
-  if (by == SIGXCPU || by == SIGALRM)
-    snprintf(end, APART_TEXT, "it had not returned after %.3g s", limit);
-  else if (by)
-    snprintf(end, APART_TEXT, "it was ended by a signal (%s)",
-             by == SIGSYS ? "it asked the system for what it may not have" : strsignal(by));
-  else if (!done)
-    snprintf(end, APART_TEXT, "it called exit(%d)", WEXITSTATUS(status));
+  if (by == SIGXCPU || by == SIGALRM) return text_format("it had not returned after %.3g s", limit);
+  if (by)
+    return text_format("it was ended by a signal (%s)",
+                       by == SIGSYS ? "it asked the system for what it may not have"
+                                    : strsignal(by));
+  return done ? (ShortText){""} : text_format("it called exit(%d)", WEXITSTATUS(status));
 }
 
 bool apart_start(Apart *a, void (*work)(void *context), void *context, double limit, Error *error) {
@@ -124,12 +122,13 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
   return false;
 }
 
-void apart_end(Apart *a, char end[APART_TEXT]) {
+ShortText apart_end(Apart *a) {
   int status = 0;
   while (waitpid(a->process, &status, 0) < 0 && errno == EINTR) continue;
   kill(-a->process, SIGKILL); /* ends the processes that work() started */
   print_said(a->said);
-  describe(status, *a->done, a->limit, end);
+  const ShortText end = describe(status, *a->done, a->limit);
   fclose(a->said);
   apart_release(a->done, sizeof *a->done);
+  return end;
 }

@@ -19,12 +19,10 @@ bool exercise_start(Error *error) {
 }
 
 static void name_arrays(const ExercisePlaced *d) {
-  const ExerciseTask task = d->problem->task;
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
     if (d->d_array[name])
-      emulator_name(d->d_array[name], exercise_array_name(name), a->rows, a->columns, (int)a->size,
-                    exercise_is_constant(task, name));
+      emulator_name(d->d_array[name], a->name, a->rows, a->columns, (int)a->size, !a->got);
   }
   emulator_name(d->d_state, "state", 1, 1, sizeof *d->d_state, true);
 }

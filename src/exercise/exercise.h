@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "emulator/emulator.h"
 
 /* ---- problems (problem.c) ---------------------------------------------------------- */
@@ -26,10 +27,12 @@ enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, A
 /* clang-format on */
 
 typedef struct {
+  const char *name;  /* "x" for ARRAY_X */
   int rows, columns; /* rows is 0 if the problem does not use the array */
   size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, else less */
   void *given;       /* the contents before the call; NULL means poison */
-  void *got;         /* the contents after the call, in shared memory; NULL for a constant */
+  void *got;         /* the contents after the call, in shared memory; NULL for a constant,
+                        which the function may read but not write */
   double *expected;  /* the right contents; NULL if the array is not judged */
   double *allowed;   /* the allowed error; if negative, the value must still be poison */
 } ExerciseArray;
@@ -72,10 +75,6 @@ static inline size_t count_of(const ExerciseArray *array) {
 static inline size_t exercise_bytes(const ExerciseArray *array) {
   return count_of(array) * array->size;
 }
-
-const char *exercise_array_name(int name); /* "x" for ARRAY_X */
-/* Returns true if the function may read the array but not write it. */
-bool exercise_is_constant(ExerciseTask task, int name);
 
 /* Fills bytes with poison. As floats, poison is signaling NaNs. NaNs computed from it have other
    bits. */
@@ -123,8 +122,6 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
 
 /* ---- a process of its own (apart.c), since a function may crash, hang or exit ---------------- */
 
-enum { APART_TEXT = 96 };
-
 typedef struct {
   pid_t process;
   FILE *said;
@@ -136,10 +133,10 @@ typedef struct {
    return results only through apart_memory. */
 bool apart_start(Apart *apart, void (*work)(void *context), void *context, double limit,
                  Error *error);
-/* Waits until the process has ended, and ends the processes that it started. `end` is "" if work()
-   returned; otherwise it says how the process ended, for example "it called exit(3)". Prints the
-   process's output, up to 4 KB, with a bar before each line. */
-void apart_end(Apart *apart, char end[APART_TEXT]);
+/* Waits until the process has ended, and ends the processes that it started. Returns "" if work()
+   returned; otherwise the text says how the process ended, for example "it called exit(3)". Prints
+   the process's output, up to 4 KB, with a bar before each line. */
+ShortText apart_end(Apart *apart);
 
 /* Confines this process to computing, writing and ending and, if `may_ask`, using a GPU. */
 bool apart_confine(bool may_ask, Error *error);

@@ -147,13 +147,13 @@ static void look(void *context) {
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   static Found *found; /* static, because the backend points to its name */
-  char end[APART_TEXT];
   Apart apart;
   found = apart_memory(sizeof *found);
   if (!found) return error_set(error, "no memory to share with a process");
   if (!apart_start(&apart, look, found, LIMIT, error)) return false;
-  apart_end(&apart, end);
-  if (*end) return error_set(error, "the process that looked for a GPU does not answer: %s", end);
+  const ShortText end = apart_end(&apart);
+  if (*end.text)
+    return error_set(error, "the process that looked for a GPU does not answer: %s", end.text);
   if (*found->error.text) return error_set(error, "%s", found->error.text);
   *backend = (ExerciseBackend){
       .device = found->name, .on_gpu = true, .rows = {16384, 16384, 16384, 16384}, .limit = LIMIT};

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "base/text.h"
 #include "exercise/reference.h"
 
 /* Each array's name, shape, bytes per value, and role in each task. A shape has two letters: r
@@ -33,14 +32,6 @@ static const struct {
                     [ARRAY_VB] = {"vb", "1o", 4, "   g     "},
                     [ARRAY_DW] = {"dw", "oi", 4, "   s     "},
                     [ARRAY_DB] = {"db", "1o", 4, "   s     "}};
-
-const char *exercise_array_name(int name) {
-  return arrays[name].name;
-}
-
-bool exercise_is_constant(ExerciseTask task, int name) {
-  return toupper(arrays[name].role[task]) == 'C';
-}
 
 /* Returns a size between half a limit and the limit. A shape gets three adjacent limits. One limit
    is larger than a block's number of threads. */
@@ -292,10 +283,11 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
     const char role = arrays[name].role[task], *sides = arrays[name].shape;
     ExerciseArray *a = &p.array[name];
     if (role == ' ') continue;
-    *a = (ExerciseArray){.rows = side_of(&p.shape, sides[0]),
+    *a = (ExerciseArray){.name = arrays[name].name,
+                         .rows = side_of(&p.shape, sides[0]),
                          .columns = side_of(&p.shape, sides[1]),
                          .size = arrays[name].size};
-    if (!exercise_is_constant(task, name) && !(a->got = apart_memory(exercise_bytes(a)))) abort();
+    if (toupper(role) != 'C' && !(a->got = apart_memory(exercise_bytes(a)))) abort();
     if (strchr("cg", role) && !has_logits) give(a, name, -1, 1, seed);
   }
   if (has_logits) {
@@ -321,7 +313,6 @@ void exercise_free(ExerciseProblem *problem) {
     free(a->given);
     free(a->expected);
     free(a->allowed);
-    *a = (ExerciseArray){0};
   }
 }
 
@@ -365,7 +356,7 @@ static bool is_right(const ExerciseArray *a, size_t i) {
 }
 
 /* Describes the first wrong element, and the number, rows and columns of all wrong elements. */
-static ShortText describe(const ExerciseArray *a, int name, size_t first) {
+static ShortText describe(const ExerciseArray *a, size_t first) {
   const size_t columns = (size_t)a->columns;
   const double value = got_value(a, first) + 0.0; /* + 0.0 removes the sign of -0 */
   size_t wrong = 0, unwritten = 0, last_row = 0, left = columns, right = 0;
@@ -380,7 +371,7 @@ static ShortText describe(const ExerciseArray *a, int name, size_t first) {
   return text_format(
       "%s (row %zu, column %zu): expected %s, got %s; %zu of %zu wrong, in rows %zu "
       "to %zu, columns %zu to %zu%s",
-      exercise_array_name(name), first / columns, first % columns,
+      a->name, first / columns, first % columns,
       a->allowed[first] < 0
           ? "nothing to be written there"
           : text_format("%.9g (float64, within %.2g)", a->expected[first] + 0.0, a->allowed[first])
@@ -394,7 +385,7 @@ static ShortText find_wrong(const ExerciseProblem *problem) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &problem->array[name];
     for (size_t i = 0; a->expected && i < count_of(a); i++)
-      if (!is_right(a, i)) return describe(a, name, i);
+      if (!is_right(a, i)) return describe(a, i);
   }
   return (ShortText){""};
 }

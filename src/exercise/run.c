@@ -114,7 +114,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
       const size_t from = after ? GUARD + bytes : 0, length = GUARD;
       TRY(cudaMemcpy(zone, d->d_block[name] + from, length, cudaMemcpyDeviceToHost));
       if (!exercise_is_poison(guard, (size_t)(zone - guard), length))
-        complain(call, "wrote outside of ", exercise_array_name(name));
+        complain(call, "wrote outside of ", a->name);
     }
     if (a->got) TRY(cudaMemcpy(a->got, d_array, bytes, cudaMemcpyDeviceToHost));
   }
@@ -169,8 +169,9 @@ static void call_all(void *context) {
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
 
-/* Judges the calls of a process that has ended. */
-static void judge_all(Process *p, const char *end, ExerciseScore *score) {
+/* Waits for the process and judges its calls. */
+static void judge_all(Process *p, ExerciseScore *score) {
+  const ShortText end = apart_end(&p->apart);
   int called = 0, launches = 0;
   for (; called < p->count && p->calls[called].called && !*score->wrong; called++) {
     const ExerciseCall *call = &p->calls[called];
@@ -181,9 +182,8 @@ static void judge_all(Process *p, const char *end, ExerciseScore *score) {
     if (!*score->wrong) exercise_judge(&p->problems[called], call, called >= p->measured, score);
     if (call->launches > launches) launches = call->launches;
   }
-  if (!*score->wrong && called < p->count)
-    snprintf(score->wrong, sizeof score->wrong, "%.400s", p->calls[called].complaint);
-  if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%s", end);
+  const char *why = called < p->count ? p->calls[called].complaint : "";
+  if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%.400s", *why ? why : end.text);
   score->right = !*score->wrong && called == p->count;
   score->call = p->calls[p->measured];
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
@@ -234,11 +234,7 @@ static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *
 }
 
 static void end_task(Process *p, ExerciseScore *score) {
-  char end[APART_TEXT];
-  if (p->started) {
-    apart_end(&p->apart, end);
-    judge_all(p, end, score);
-  }
+  if (p->started) judge_all(p, score);
   apart_release(p->calls, CALLS * sizeof *p->calls);
   for (int i = 0; i < p->count; i++) exercise_free(&p->problems[i]);
 }
