@@ -2,9 +2,8 @@
    terminal), SIGQUIT, or SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send as a warning.
 
    The first signal only makes interrupt_pending() true. Code that waits or runs for longer than a
-   moment checks interrupt_pending() and, if it is true, returns as after a failure. A second signal
-   ends the process at once. A signal that was ignored when the program started (nohup) stays
-   ignored. */
+   moment checks interrupt_pending() and, if true, returns as after a failure. A second signal ends
+   the process at once. Signals ignored when the program started (nohup) stay ignored. */
 #pragma once
 
 #include <stdbool.h>

@@ -103,8 +103,7 @@ bool output_is_in_place(const char *path) {
          (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-/* Sets the message from errno, and error->unread if `file` is standard output with a closed pipe.
- */
+/* Sets the message from errno. Sets error->unread if `file` is stdout and its pipe is closed. */
 static bool not_written(const char *what, const FILE *file, Error *error) {
   const bool unread = file == stdout && errno == EPIPE;
   error_set(error, "cannot write %s: %s", what, strerror(errno));
@@ -116,9 +115,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* Follows links from the path to the target. Sets *mode to the mode of the target or, if there is
-   no target yet, of a new file. Returns false with errno set if this user cannot write the target.
- */
+/* Follows links from the path to the target. Sets *mode to the target's mode, or to a new file's if
+   there is no target. Returns false with errno set if this user cannot write the target. */
 static bool find_target(AtomicFile *output, mode_t *mode) {
   struct stat status;
   const mode_t mask = umask(022);
@@ -167,9 +165,8 @@ static bool sync_file(int file) {
   return true;
 }
 
-/* Renames the temporary file. The rename is on the disk only after fsync of the folder. That may
-   fail: some network file systems refuse it (EINVAL), and the folder may not be readable (EACCES).
- */
+/* Renames the temporary file. The rename is on the disk only after fsync of the folder. fsync may
+   fail: network file systems may refuse it (EINVAL), and the folder may be unreadable (EACCES). */
 static bool replace_target(const AtomicFile *output, Error *error) {
   char path[PATH_MAX];
   strcpy(path, output->target);

@@ -15,8 +15,7 @@ bool stream_wait(int file, const atomic_bool *abandoned) {
   struct pollfd wait = {.fd = file, .events = POLLIN};
   while (!interrupt_pending() && !(abandoned && atomic_load(abandoned))) {
     const int ready = poll(&wait, 1, PATIENCE);
-    if (ready > 0 || (ready < 0 && errno != EINTR))
-      return true; /* if poll failed, the read will report it */
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* read will report an error */
   }
   errno = EINTR;
   return false;

@@ -58,8 +58,7 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
-  const bool underflows =
-      errno == ERANGE && number == 0; /* strtof also reports a denormal number, which is valid */
+  const bool underflows = errno == ERANGE && number == 0; /* not 0: a valid denormal number */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
                     number >= (float)low && number <= (float)high;
   return good ? number : NAN;
@@ -199,8 +198,7 @@ const OptionKind option_path = {set_path, get_text, file_at, false},
 
 enum { LIST = 512 }; /* maximum characters of a list */
 
-/* Copies a list for strsep. Returns NULL for "none". Sets *good to false if the list is too long.
- */
+/* Copies a list for strsep. Returns NULL for "none". Sets *good to false if the copy is cut. */
 static char *items_of(const char *value, char copy[LIST], bool *good) {
   *good = (size_t)snprintf(copy, LIST, "%s", value) < LIST;
   return strcmp(value, "none") == 0 ? NULL : copy;

@@ -468,9 +468,8 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
     error_set(&error, "'%s' is given twice", key);
-  else if (row &&
-           ((!*value && !*row->initial) || /* an empty value is allowed if the default is empty */
-            row->kind->set(row, value, config->options, &error)))
+  else if (row && ((!*value && !*row->initial) || /* a value may be empty if the default is */
+                   row->kind->set(row, value, config->options, &error)))
     return *seen = true;
   return config_error(config, config->line, error.text);
 }

@@ -77,8 +77,7 @@ bool options_may_be_swept(const OptionRow *row);
    With --sweep, this is done for each trial instead. */
 bool options_check(Options *options, Error *error);
 
-/* Returns the name of the first option whose values differ and whose rule is from `first` to
-   `last`, or NULL. */
+/* Returns the first option with a rule from `first` to `last` whose values differ, or NULL. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 

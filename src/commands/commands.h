@@ -9,8 +9,8 @@
 /* Trains one network, and saves, logs and draws what the options ask for. `from` is the run to
    continue, or NULL for a new run. `began` is when the process started, by seconds_now. `ranks` are
    the processes that train together, or NULL; only the first rank prints and writes files. Sets
-   *signal to the signal that ended the run, or 0. A signal is not a failure; *error then holds the
-   last line to print. train_command.c */
+   *signal to the signal that ended the run, or 0. After a signal, the command returns true and
+   *error holds the last line to print. train_command.c */
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
                    double began, int *signal, Error *error);
 
@@ -28,15 +28,15 @@ typedef struct {
   Report *report;
   Device device;
   int count;
-  bool told;    /* the device and the number of runs at once have been printed */
-  bool several; /* count is, or was before, above 1; many_runs sets this */
-  /* Changes *options, a copy of the common options, to the run's options, which are valid. Returns
-     the run's configuration. */
+  bool told;    /* set once the device and the number of runs at once are printed */
+  bool several; /* set by many_runs once a call had a count above 1 */
+  /* Changes *options, a copy of the common options, to the valid options of run `run`. Returns the
+     run's configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
-  /* Trains the run while other runs train. */
+  /* Trains a run. It is called for several runs at once. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
-  /* Takes the result of a run. It is called for one run at a time, in the order of runs, so that
-     sums over runs have the same bits for any number of runs at once. */
+  /* Takes the result of a run. It is called for one run after the other, in the order of runs, so
+     that sums over runs have the same bits for any number of workers. */
   bool (*keep)(void *context, int run, const Trainer *trainer, const Options *options,
                Error *error);
   void *context;
@@ -55,34 +55,34 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
    names of written files. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* Replaces --test auto in a run that trains: by MNIST's test file if --train is MNIST's file,
-   otherwise by none if there are validation rows. Looks for MNIST in data/, then in the user's
+/* Replaces --test auto in a run that trains. If --train is MNIST's file, the test file is MNIST's.
+   Otherwise, if there are validation rows, it is none. Looks for MNIST in data/, then in the user's
    cache, where mlp-train-fetch puts the files. run_files.c */
 void run_files_find_cached(Options *options);
 
 /* Decides which files the run reads and writes, before any file is opened. Only the first rank
    prints and writes files, but each rank saves its own networks of --seeds. Returns false if an
-   output is also another file of the run or has the ending of another format, or if the run lacks
-   rows that an option needs. run_files.c */
+   output is also another file of the run, if an output's ending belongs to another format, or if
+   the run lacks rows that an option needs. run_files.c */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
-/* Saves the trainer's network with these options in `path`, and before that in `best` unless `best`
-   is "". run_files.c */
+/* Saves the trainer's network with these options, first in `best` (unless that is ""), then in
+   `path`. run_files.c */
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
 
-/* Returns the option that needs results on test or validation rows, or NULL. run_files.c */
+/* Returns the name of an option that needs test or validation rows, or NULL. run_files.c */
 const char *run_files_judged(const Options *options);
 
-/* Tests whether the network and the pictures can be written, and leaves no files. run_files.c */
+/* Tests whether the network and the pictures could be written; writes nothing. run_files.c */
 bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 
-/* Sets path[DERIVED_PATH] to the index-th file name, from 0, that the run derives from FILE of
-   --save or --resume. A network of --seeds has FILE-SEED, with the seed before FILE's ending. A run
-   that may stop early has FILE.best for its best epoch. After the last name, sets path to "" and
-   returns false. run_files.c */
+/* Sets path[DERIVED_PATH] to name number `index`, counted from 0, of the names that the run derives
+   from FILE of --save or --resume. A network of --seeds has FILE-SEED, with the seed before FILE's
+   ending. A run that may stop early has FILE.best for its best epoch. After the last name, sets
+   path to "" and returns false. run_files.c */
 bool run_files_derived(const Options *options, int index, char *path);
 
 /* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "" or is written in place.
@@ -92,8 +92,8 @@ void run_files_say_wrote(Report *report, const char *path, const char *what);
 /* Prints "wrote FILE" for each picture of an evaluation. run_files.c */
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn);
 
-/* Returns the configuration of an evaluation. Pictures of rows show validation rows if there are no
-   test rows. */
+/* Returns the configuration of an evaluation. Without test rows, its pictures show validation
+   rows. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
   const bool judges = !test && (*options->mistakes || *options->confusion);

@@ -1,8 +1,8 @@
-/* Trains several runs with different options at once. Each worker, a thread, trains one run after
-   the other. On the CPU there is one worker per thread of --threads, each with its own rows. On a
-   GPU there is one worker per member of the engine, and all use the first run's rows. A run reuses
-   the engine and rows of its worker's previous run if they fit. A run's bits do not depend on the
-   other runs. */
+/* Trains several runs with different options at once. Each worker is a thread that trains one run
+   after the other. On the CPU there is one worker per thread of --threads, each with its own rows.
+   On a GPU there is one worker per member of the engine, and all use the first run's rows. A run
+   reuses the engine and rows of its worker's previous run if they fit. A run's bits do not depend
+   on the other runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -12,18 +12,18 @@
 
 enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is at most 1024 */
 
-/* Bytes that a run's two readers need for any rows: buffers of the files, and per reader the text
-   and the parsed rows of one thread. */
+/* Bytes that a run's two readers need, however many rows there are: the files' buffers and, per
+   reader, the text and the parsed rows of one thread. */
 static const double READERS_BYTES = 4e6;
 
 /* The workers, and the trainers of their first runs. trainer[0] is open from the start. */
 typedef struct {
   ManyRuns *runs;
   int count, workers, opened; /* numbers of runs, of workers and of open trainers */
-  Trainer *rows; /* the trainer whose rows all use; NULL if each trainer has its own rows */
+  Trainer *rows; /* the trainer whose rows all trainers use; NULL if each has its own rows */
   Trainer *trainer[MOST_MEMBERS];
   int threads;         /* threads of each worker's engine */
-  atomic_int next;     /* the first run that no worker has taken */
+  atomic_int next;     /* the lowest run that no worker has taken */
   atomic_bool failed;  /* a run has failed, so no other run may begin */
   pthread_mutex_t one; /* guards the fields below */
   pthread_cond_t moved;
@@ -37,13 +37,13 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
-/* Returns the number of this rank's run `run` among the runs of all ranks. */
+/* Turns a number among this rank's runs into the number among the runs of all ranks. */
 static int run_of(const ManyRuns *r, int run) {
   return ranks_number(r->ranks) + run * ranks_count(r->ranks);
 }
 
-/* Sets *o to the options of a run and returns its trainer's configuration. If `threads` is 0, the
-   engine has as many threads as --threads says, by default one per core. */
+/* Sets *o to the options of a run and returns its trainer's configuration. The engine
+   gets `threads` threads or, if that is 0, as many as --threads says (by default one per core). */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, run_of(r, run), o);
@@ -78,7 +78,7 @@ static int count_workers(const Team *team) {
   return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
 }
 
-/* Opens members of the first run's engine, for as many of the first runs as fit on the GPU. */
+/* Opens members of the first run's engine for the next runs, as many as fit on the GPU. */
 static bool open_members(Team *team, Error *error) {
   const TrainerEvents events = {.patience = 1};
   ManyRuns *r = team->runs;
@@ -126,14 +126,14 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run with the worker's number, then other runs that no worker has taken. */
+/* Trains the run whose number is the worker's, then runs that no worker has taken yet. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
   ManyRuns *r = team->runs;
   Trainer *trainer = NULL;
   Options o;
-  pthread_mutex_lock(&team->one); /* waits until the number of workers is known */
+  pthread_mutex_lock(&team->one); /* train_all unlocks it when it knows the number of workers */
   pthread_mutex_unlock(&team->one);
   for (int run = worker->number; run < team->count; run = atomic_fetch_add(&team->next, 1)) {
     Error why;
@@ -187,7 +187,7 @@ bool many_runs(ManyRuns *r, Error *error) {
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
-  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* its size sets the number of workers */
+  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* count_workers needs its size */
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;

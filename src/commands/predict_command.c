@@ -9,14 +9,14 @@ enum { BATCH = 64 }; /* the default of --batch */
 /* What the command works on. */
 typedef struct {
   Options o;           /* the caller's options; class_names and --test auto are filled in */
-  DataSummary trained; /* summary of the first network's training rows; 0 rows if unknown */
+  DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */
   Report *report;
   Device device;
-  bool began; /* the networks have been opened */
+  bool began; /* set once the networks are open */
 } Asked;
 
-/* Opens an engine with the saved network and its pixel scale. The file of another program has no
-   pixel scale, so the command line gives the scale. */
+/* Opens an engine with the saved network and its pixel scale. A file from another program
+   has no pixel scale, so the scale comes from the command line. */
 static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
   Options *o = &a->o, trained = *o;
   if (*saved->options) {
@@ -79,7 +79,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
   return NULL;
 }
 
-/* Prints how the rows differ from the training rows, if a summary of these was saved. */
+/* Prints how the rows differ from the training rows if the training rows' summary was saved. */
 static void compare(Asked *a, const char *path, const DataSummary *rows) {
   if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
 }
@@ -159,7 +159,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* a second try must not print results twice or read a pipe twice */
+  const Options *o = &asked.o; /* trying again must not print results or read a pipe twice */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

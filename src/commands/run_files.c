@@ -22,7 +22,7 @@ bool run_files_derived(const Options *o, int index, char *path) {
 
 /* Returns a run's options as text for a saved file, or NULL on failure. The caller frees it. */
 static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream would not report a text that was cut for lack of memory */
+  /* Not open_memstream, which does not report that lack of memory has cut the text. */
   const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
@@ -70,7 +70,7 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
                    first, row->endings, second ? " or ." : "", second ? second + 1 : "", path);
 }
 
-/* Returns the file that an option asks to write, or NULL. */
+/* Returns the output file that the option names, or NULL. */
 static const char *output_of(const OptionRow *row, const Options *o) {
   return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
 }
@@ -79,7 +79,7 @@ static const char *output_of(const OptionRow *row, const Options *o) {
 
 static const char mnist_test[] = "data/mnist_test.csv";
 
-/* If `path` is the default and does not exist, sets `path` to the file in the cache, if any. */
+/* If `path` is the default and no such file exists, sets `path` to the cache's file, if any. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
@@ -120,14 +120,14 @@ static bool rows_are_there(const Options *o, Error *error) {
 
 static bool file_exists(const char *path, Error *error) {
   if (!path || strcmp(path, "-") == 0) return true;            /* standard input */
-  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* the reader checks the rest */
+  if (access(path, F_OK) == 0 || errno != ENOENT) return true; /* the reader reports other errors */
   return error_set(error,
                    "%s does not exist: `make data`, scripts/download_mnist.sh or mlp-train-fetch "
                    "gets MNIST, mlp-digits draws digits_train.csv and digits_test.csv",
                    path);
 }
 
-/* The last message is for users who have only a training file, as in a competition. */
+/* The last message is for users who have only a training file, for example from a competition. */
 bool run_files_are_there(const Options *o, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
     return false;
@@ -141,9 +141,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Returns false if two files are the same and one of them is written. Corrects the list of files
-   that the table of options gives. With --load, --train is not read. Without --save, --resume
-   writes to its file. --seeds writes only files with derived names. --classify reads pictures. */
+/* Returns false if two files are the same and one of them is written. The table of options does not
+   know these cases: With --load, --train is not read. Without --save, --resume writes to its file.
+   --seeds writes only files with derived names. --classify reads pictures. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;
@@ -184,8 +184,8 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Returns false if saved options would not be read back unchanged. A line of a configuration has at
-   most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
+/* Returns false if reading the saved options back would change them. A line of a configuration has
+   at most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
   Options loaded;
   Error why = {.text = "not UTF-8"};

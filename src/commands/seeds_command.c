@@ -12,7 +12,7 @@
 typedef struct {
   ManyRuns runs;
   int epochs;
-  EpochResult *epoch; /* (count, epochs); zeros for networks of other ranks */
+  EpochResult *epoch; /* (count, epochs); zeros for other ranks' networks before gather_networks */
   TrainLog log;
   Engine used; /* a copy of this rank's engine, for the log */
 } Seeds;
@@ -28,7 +28,7 @@ static TrainerConfig network_config(void *context, int network, Options *o) {
   return trainer_config(o);
 }
 
-/* Keeps an epoch (a TrainerEvents.epoch). `context` is the array of the network's epochs. */
+/* Keeps an epoch's result (a TrainerEvents.epoch). `context` is the network's row of `epoch`. */
 static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   ((EpochResult *)context)[result->epoch - 1] = *result;
@@ -90,8 +90,8 @@ static bool say_all(const Seeds *s, Error *error) {
   return report_good(s->runs.report, error);
 }
 
-/* Gives every rank the epochs of all networks. Then prints and logs the networks of ranks other
-   than the first, which has already printed and logged its own networks. */
+/* Gives every rank the epochs of all networks. Then prints and logs the other ranks' networks; the
+   first rank has already printed and logged its own. */
 static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->runs.ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->runs.count * of_one;

@@ -9,7 +9,7 @@ typedef struct {
   char text[24];
 } Value;
 
-/* An option to search, and its values: a list, or a range with two bounds. */
+/* An option to search, and its values, which are a list or a range. */
 typedef struct {
   const OptionRow *row;
   Value value[VALUES_MOST];
@@ -19,7 +19,7 @@ typedef struct {
 } Searched;
 
 typedef struct {
-  int number; /* number of the trial, from 1, in the order of drawing */
+  int number; /* number of the trial in the order of drawing, counted from 1 */
   Value value[OPTIONS_MOST];
   Checkpoint at;   /* the state of training, if the trial may continue */
   double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
@@ -31,8 +31,8 @@ typedef struct {
   Searched searched[OPTIONS_MOST];
   int count; /* number of searched options */
   Trial *trials;
-  int trial_count, epochs; /* number of trials; the epoch up to which the current round trains */
-  bool last;               /* this is the last round */
+  int trial_count, epochs; /* number of trials; last epoch of the current round */
+  bool last;               /* true in the last round */
 } Sweep;
 
 /* ---- what is searched ----------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static bool add_value(Searched *to, char *text, Error *error) {
                    rest ? ", and above 0" : "");
 }
 
-/* Returns the row of an option that --sweep may try. If there is none, returns NULL with *error
+/* Returns the row of an option that --sweep may try. For any other name, returns NULL with *error
    set. */
 static const OptionRow *find_option(const char *name, Error *error) {
   foreach_row (row, &options_table)
@@ -100,7 +100,7 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-/* Sets the trial's values: combination `at` of the lists, and a random value of each range. */
+/* Draws a random value from each range. Takes combination number `at` of the lists' values. */
 static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
@@ -119,7 +119,7 @@ static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
   }
 }
 
-/* Returns the trial's searched options as a command line would give them. */
+/* Returns the trial's searched options as text for a command line. */
 static ShortText list_values(const Sweep *s, const Trial *t) {
   ShortText list = {""};
   for (int i = 0; i < s->count; i++)
@@ -136,7 +136,7 @@ static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *erro
 }
 
 static bool draw_trials(Sweep *s, int trials, Error *error) {
-  uint64_t lists = 1; /* number of combinations */
+  uint64_t lists = 1; /* number of combinations of the lists' values */
   bool ranges = false;
   Options o;
   Error why;
@@ -204,7 +204,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* in the first round, all trials train for epochs / part epochs */
+  int part = 1; /* the first round trains for epochs / part epochs */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;

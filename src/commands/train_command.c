@@ -8,22 +8,22 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* the run to continue, or NULL for a new run */
   Report *report;
-  TrainerConfig config; /* if config.ranks is not NULL, only the first rank prints and saves */
+  TrainerConfig config; /* of the ranks in config.ranks, only the first prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
   TrainLog log;
-  bool has_header;         /* the log's header for the current trainer is written */
-  const char *save;        /* where the network is saved; "" means nowhere */
-  char best[DERIVED_PATH]; /* where the best epoch's network is saved; "" means nowhere */
-  int best_saved;          /* the epoch saved in `best`; 0 means none yet */
-  int saved;               /* the last epoch saved in `save`; 0 means none yet */
+  bool has_header;         /* set once the log has the current trainer's header */
+  const char *save;        /* file for the network; "" if it is not saved */
+  char best[DERIVED_PATH]; /* file for the best epoch's network; "" if it is not saved */
+  int best_saved;          /* the epoch saved in `best`, or 0 before the first */
+  int saved;               /* the last epoch saved in `save`, or 0 before the first */
   EpochResult *results;    /* (options->training.epochs) */
   int count;               /* number of results */
   DataSummary tested;      /* the rows of the final test */
   double began;            /* when the process started */
   int signal;              /* the signal that ends the run, or 0 */
-  int signalled;           /* the rank that got the signal */
+  int signalled;           /* number of the rank that got the signal */
   Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
@@ -35,7 +35,7 @@ static bool on_stop(void *context) {
          run->signal != 0;
 }
 
-/* Saves the network. If `is_best`, the last epoch is the best so far; saves it in `best`, too. */
+/* Saves the network. If `is_best` (the last epoch is the best so far), saves it in `best`, too. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
   if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
@@ -46,7 +46,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Prints and logs an epoch. Saves the network if it is the best so far or is not judged. */
+/* Prints and logs an epoch. Saves the network if its epoch is the best so far or is not judged. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Trainer *t = run->trainer;
@@ -71,7 +71,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Opens a trainer for a new run or, if `from` is not NULL, in the state of `from`. */
+/* Opens a trainer in the state of `from` or, if `from` is NULL, for a new run. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
@@ -118,7 +118,7 @@ static bool test_and_draw(Run *run, Error *error) {
   return good;
 }
 
-/* Prints which files were written. A resumed run may have saved its best epoch before. */
+/* Prints which files were written. The best epoch may be from before the run was resumed. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),
@@ -129,7 +129,7 @@ static void say_what_was_written(const Run *run) {
   run_files_say_wrote(run->report, run->options->log, "");
 }
 
-/* Sets *error to the last line that an interrupted run prints, although that is not a failure. */
+/* Sets *error to the last line that an interrupted run prints. An interruption is no failure. */
 static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   ShortText rank = {""};
@@ -177,7 +177,7 @@ static bool train(Run *run, Error *error) {
 static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
   if (open_trainer(run, run->from, error) && train(run, error)) return true;
-  const bool able = !c->ranks && source_can_repeat(c->train) && /* the files can be read again */
+  const bool able = !c->ranks && source_can_repeat(c->train) && /* the files must be read again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
   const Checkpoint *from = run->from; /* the run to continue */
@@ -233,7 +233,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   if (!good && run.trainer && run.saved)
     text_append(error->text, "; %s holds the network of epoch %d", text_shown(run.save).text,
                 run.saved);
-  if (good || !ranks) trainer_close(run.trainer); /* a rank that fails exits without closing */
+  if (good || !ranks) trainer_close(run.trainer); /* a rank that failed exits without closing */
   free(run.results);
   *signal = good ? run.signal : 0;
   return good;

@@ -42,7 +42,7 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) 
   return !*path || atomic_file_probe(path, error);
 }
 
-/* Ends the line, and in JSON its object, and flushes the line to the file. */
+/* Ends the line (in JSON, also its object) and flushes the line to the file. */
 static bool end_line(const TrainLog *log, Error *error) {
   fputs(log->csv ? "\n" : "}\n", log->file);
   return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
@@ -54,7 +54,7 @@ bool train_log_close(TrainLog *log, Error *error) {
 
 /* ---- lines -------------------------------------------------------------------------------- */
 
-/* Writes a field of a header. Replaces - in its name by _, as in lr_decay. */
+/* Writes a field of a header. Replaces each - in the name by _, so lr-decay becomes lr_decay. */
 static void field(FILE *file, const char *name, const char *value, bool is_text) {
   fputs(", \"", file);
   for (const char *c = name; *c; c++) putc(*c == '-' ? '_' : *c, file);
@@ -94,13 +94,13 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
   if (!text) return error_set(error, "no memory for the log %s", log->path);
   fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
   json_text(file->path, log->file);
-  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* without braces */
+  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* the text without its braces */
   free(text);
   return end_line(log, error);
 }
 
 bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
-  enum { JUDGED = 4 }; /* loss, accuracy, seconds and rows of test or validation */
+  enum { JUDGED = 4 }; /* number of results: loss, accuracy, seconds, rows */
   const double none[JUDGED] = {NAN, NAN, NAN, NAN},
                judged[JUDGED] = {r->test_loss, r->test_accuracy, r->test_seconds,
                                  count_of(r->test_rows)};

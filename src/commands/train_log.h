@@ -7,8 +7,8 @@
 
    The numbers of an epoch are named as in EpochResult. Names of validation results begin with val_;
    if there are validation rows, the test results are NAN. A number can be read back bit for bit
-   (the learning rate as a float32). NAN and infinity are null in JSON and empty in CSV. Every line
-   is in the file when the function returns, so a run that is killed loses nothing. The file is
+   (the learning rate as a float32). NAN and infinity are null in JSON and empty in CSV. A line
+   is in the file when its function returns, so a run that is killed loses no line. The file is
    opened for the first header, so a run that fails earlier leaves an old log unchanged.
 
    The functions do nothing if the log has no path. They return false with *error set if the file
@@ -18,13 +18,13 @@
 #include "cli/options.h"
 
 typedef struct {
-  const char *path; /* the caller's text; "" means no log */
+  const char *path; /* the caller's text; "" if there is no log */
   bool append, csv;
   FILE *file; /* NULL before the first header */
 } TrainLog;
 
 /* Prepares a log that will replace the file or, if `append`, continue the file. A continued log
-   first ends a last line that was cut short, and does not repeat the column names of a .csv.
+   first ends the file's last line if it was cut short. It does not repeat a .csv's column names.
    Returns false if the file cannot be written. */
 bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
@@ -33,7 +33,7 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
    earlier ones with the same number. */
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
-/* Writes the summary of a file's rows if the log is JSON and there is such a file. `role` is
+/* Writes the summary of a file's rows if the log is JSON and file->path is not NULL. `role` is
    "train", "validation" or "test". */
 bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error);
 

@@ -17,8 +17,8 @@
 
 static const double LOOK_SECONDS = 0.02;  /* time between two checks for missing ranks */
 static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after a signal */
-static const double SPEECH_SECONDS = 1;   /* longest wait for a lower rank's report */
-static const double GLANCE_SECONDS = 0.2; /* longest wait for signs of another rank's report */
+static const double SPEECH_SECONDS = 1;   /* longest wait for lower ranks to report a failure */
+static const double GLANCE_SECONDS = 0.2; /* longest wait for signs of such a report */
 
 /* The process of a rank. kill() and /proc only see processes of the same host and PID namespace. */
 typedef struct {
@@ -31,8 +31,8 @@ struct Ranks {
   int number, count;
   Peer *peers; /* (count) */
   double next_look, waits_since;
-  Error missing;     /* names the missing rank, or is empty */
-  bool gone, speaks; /* a rank has ended; this rank must report that */
+  Error missing;     /* message about the missing rank, or empty */
+  bool gone, speaks; /* a rank has ended; this rank must report its end */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
@@ -65,8 +65,8 @@ int ranks_launched_as(void) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* Loads libmlp-ranks.so from the program's folder, build/ of a checkout or lib/ of a prefix. Its
-   symbols become global, because Open MPI looks up its own symbols by name. */
+/* Loads libmlp-ranks.so from the program's folder, build/ of a checkout or lib/ of a prefix. The
+   library's symbols become global, because Open MPI looks up its own symbols by name. */
 static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
@@ -174,8 +174,8 @@ static bool is_neighbour(const Ranks *ranks, int r) {
 }
 
 /* Returns the state of rank r as a letter of /proc, or 0 if it is unknown. X means that the rank
-   has ended and that its launcher knows that. Z means that the rank has ended, but its launcher has
-   not yet asked for its status (a zombie). In /proc/N/stat, the state follows the program's name,
+   has ended and its launcher has read its exit status. Z (a zombie) means that it has ended, but
+   the launcher has not yet read the status. In /proc/N/stat, the state follows the program's name,
    which is in brackets and may contain any bytes. */
 static char state_of(const Ranks *ranks, int r) {
   char text[256];
@@ -225,8 +225,8 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* Returns true if another rank failed and has reported the failure. mpirun sends SIGTERM at once
-   after such a rank has ended, but only a second after a rank was killed. */
+/* Returns true if another rank failed and has reported the failure. When such a rank has ended,
+   mpirun sends SIGTERM at once. When a rank was killed, mpirun waits a second. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;

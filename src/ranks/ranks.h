@@ -6,8 +6,8 @@
    no Ranks: every function here accepts NULL and then does nothing.
 
    All ranks must call the communicating functions in the same order. Such a call fails if another
-   rank of this host has ended, or if a signal came and the other ranks do not answer within five
-   seconds. The error names the rank that has ended. After a failure, call only ranks_abort. */
+   rank of this host has ended, or if the other ranks do not answer within five seconds of a signal.
+   The error names the rank that has ended. After a failure, call only ranks_abort. */
 #pragma once
 
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 typedef struct Ranks Ranks;
 
-/* Returns true if a launcher started this process as one of several. */
+/* Returns true if a launcher started this process as one of several ranks. */
 bool ranks_launched(void);
 
 /* Returns the number that the launcher gave this process, from 0, even if ranks_open failed. */
@@ -51,16 +51,16 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
    caller frees the array. */
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
 
-/* Finds out whether any rank got a signal that ends runs (interrupt.h). Sets *signal to the
-   signal's number, or 0, and *number to the first rank with a signal. */
+/* Finds out whether any rank got a signal that ends runs (interrupt.h). Sets *number to the first
+   such rank and *signal to its signal, or *signal to 0 if there is none. */
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
 /* Returns true if no rank is known to be missing. Code that waits for other ranks without the
-   functions above calls this. It is cheap: it checks only fifty times a second. `waited` is when
-   the wait began, by seconds_now. */
+   functions above calls this. It may be called often, since it checks only fifty times a second.
+   `waited` is when the wait began, by seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
-/* Ends all ranks. A rank that failed calls this. */
+/* Ends all ranks, after a failure of this rank. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
 /* Returns true if this rank, which failed, must report the reason. Ranks with lower numbers may

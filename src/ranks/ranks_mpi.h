@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A function that is called now and then while a call waits for other ranks. The call gives up if
-   the function returns false. */
+/* A function that is called again and again while a call waits for other ranks. If it returns
+   false, the call gives up. */
 typedef bool RanksWait(void *context);
 
 typedef struct {

@@ -65,7 +65,7 @@ static ShortText loss_text(double value) {
   return fixed(value, value < 9.99995 ? 4 : 3, "");
 }
 
-/* Formats "epoch  3/10", equally wide for every epoch of a run. */
+/* Formats an epoch's number as "epoch  3/10", equally wide for all epochs of a run. */
 static ShortText epoch_text(int epoch, int epochs) {
   return text_format("epoch %*d/%d", snprintf(NULL, 0, "%d", epochs), epoch, epochs);
 }

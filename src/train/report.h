@@ -8,9 +8,9 @@
 typedef struct Report {
   bool quiet;          /* only the last epoch is printed */
   bool shows_progress; /* true if standard output is a terminal and `quiet` is false */
-  bool has_data;       /* report_data has printed its lines */
-  bool has_heading;    /* report_epoch has printed the heading of the epochs */
-  bool has_warned;     /* report_learning has printed its remark */
+  bool has_data;       /* true once report_data has printed its lines */
+  bool has_heading;    /* true once report_epoch has printed its heading */
+  bool has_warned;     /* true once report_learning has printed its remark */
   int percent;         /* the last percentage shown, or -1 */
   bool aside;          /* remarks go to standard error (if quiet or programs read stdout) */
   bool failed;         /* standard output cannot be written */
@@ -25,16 +25,16 @@ bool report_good(const Report *report, Error *error);
 /* Prints the lines before the first epoch. `reason` says why no other device is used, or is "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints the files that were read, their rows, and remarks on the rows. It prints them once, in the
-   first call after the training rows are known. Returns true if this call printed them. */
+/* Prints the files that were read, their rows, and remarks on the rows. Only the first call
+   after the training rows are known prints. Returns true if this call printed. */
 bool report_data(Report *report, const Trainer *trainer);
 
-/* Prints a remark, once, if the network learned nothing in the epoch: its loss is at least
+/* Prints a remark, at most once, if the network learned nothing in the epoch: its loss is at least
    ln(classes), the loss of guessing, or it is right on exactly as many rows as one class has. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
-/* Prints a remark on the run and what to do, unless it is "". `report` is a Report, so that this
-   function can be data_compare's `say`. */
+/* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is
+   void *, so that data_compare can take this function as `say`. */
 void report_remark(void *report, const char *line);
 
 /* Prints the row of an epoch, and a heading above the first row:
@@ -45,7 +45,7 @@ void report_remark(void *report, const char *line);
    With validation rows the heading says val-loss and val-acc. */
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
-/* Shows `done`, the share of an epoch's training that is done. The next line overwrites it. */
+/* Shows how much of an epoch's training is done, from 0 to 1. The next line overwrites it. */
 void report_progress(Report *report, int epoch, int epochs, double done);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
@@ -56,7 +56,7 @@ void report_test(Report *report, const EpochResult *result);
 /* Prints a line even when quiet. The format is printf's. */
 void report_result(Report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a line unless the report is quiet. Its arguments are (report, format, ...). */
+/* Prints a line unless the report is quiet. The arguments are (report, format, ...). */
 #define report_note(report, ...) ((report)->quiet ? (void)0 : report_result(report, __VA_ARGS__))
 
 /* Prints `mlp-train: sentence` on standard error. */

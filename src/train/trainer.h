@@ -14,28 +14,28 @@
 #include "model/checkpoint.h"
 #include "model/metrics.h"
 
-/* A run's configuration. The caller owns the file names, which outlive the trainer. */
+/* A run's configuration. The caller owns the file names, which must outlive the trainer. */
 typedef struct {
   const char *train, *test;         /* test may be NULL */
   const char *validation;           /* the file that judges instead of the test file; may be NULL */
   const char *label_column, *names; /* see DatasetConfig */
-  double hold_out; /* the share of the training file that judges instead of the test file; or 0 */
-  const char *rereads_test; /* the option that reads the test file again after training; without a
-                               test file, it reads the judging file again. May be NULL */
+  double hold_out; /* share of the training file that judges instead of the test file, or 0 */
+  const char *rereads_test; /* name of the option that needs the test file (or, without one, the
+                               judging file) again after training, or NULL */
   Training training;
   const Checkpoint *from; /* the run to continue, or NULL for a new run; the caller keeps it until
                              the trainer is open */
   const char *from_name;  /* the file name of `from`, for messages */
-  Ranks *ranks; /* processes that train together, each with its own trainer; NULL if there is only
-                   one. All ranks make the same calls, and events->stop returns the same in all */
+  Ranks *ranks; /* processes that train together, each with its own trainer, or NULL. All ranks make
+                   the same calls, and events->stop returns the same value in all ranks */
 } TrainerConfig;
 
 /* A file of a run, and the summary of its rows. */
 typedef struct {
   const char *path;      /* NULL if there is no such file */
   bool judges;           /* true if its rows judge the network, false if they train it */
-  DatasetReader *reader; /* open from the start of a pass over the file to its end */
-  struct stat stamp;     /* the file's stamp when it was first opened */
+  DatasetReader *reader; /* not NULL only during a pass over the file */
+  struct stat stamp;     /* the file's status when it was first opened */
   uint64_t rows;         /* known after the first epoch */
   DataSummary data;      /* known after the first epoch */
 } TrainerFile;
@@ -48,14 +48,14 @@ typedef struct {
   double opened; /* when the trainer was opened, in seconds_now */
   JudgedBy judged_by;
   TrainerFile train, judge; /* the file to train on; the file to judge by */
-  bool joined;              /* the trainer uses the rows of another trainer */
+  bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
                                measured on the judging rows; they are NAN if there are no judging
                                rows, or before the first epoch ends */
   RunTotals totals;         /* totals of the run so far */
-  bool stopped;             /* events->stop or a signal ended the run; `position` says where */
-  bool diverged;            /* the run failed because a loss is not a finite number */
+  bool stopped;             /* true if events->stop or a signal ended the run at `position` */
+  bool diverged;            /* true if the run failed because a loss is not finite */
 } Trainer;
 
 /* Opens an engine on the device of the caller's choice. */
@@ -71,9 +71,9 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
    of first's engine. Returns NULL on failure. */
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error);
 
-/* Returns true if the trainer's engine and rows can serve another run with the same files. All rows
-   must have been read, and only the seed and settings such as learning rate and momentum may
-   differ. */
+/* Returns true if the trainer's engine and rows can serve another run with the same files. The
+   trainer must have read all rows, and the two runs may differ only in the seed and in settings
+   such as the learning rate. */
 bool trainer_serves(const Trainer *trainer, const TrainerConfig *config);
 
 /* Prepares the trainer for another run, as if it had been opened for that run. If this fails, the
@@ -84,7 +84,7 @@ typedef struct TrainerEvents TrainerEvents;
 
 /* Reads the training rows into the engine's dataset, from row 0 on, then the judging rows, without
    training. The trainer must be resident and new. Call trainer_start_again before trainer_run.
-   Returns false if it failed or was stopped. */
+   Returns false after a failure or if events->stop or a signal ended it. */
 bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work, then copies the run's position and the engine's arrays into *checkpoint.
@@ -98,18 +98,18 @@ struct TrainerEvents {
   /* Shows progress while files are read. If the previous epoch took longer than `patience` seconds,
      it also shows progress about twenty times per epoch. May be NULL. */
   struct Report *report;
-  /* Called throughout the run; the run ends if it returns true. If NULL, a signal ends the run. */
+  /* Called again and again; true ends the run. If it is NULL, a signal ends the run. */
   bool (*stop)(void *context);
-  int until; /* the run pauses after this epoch; 0 means that it does not pause */
+  int until; /* trainer_run returns after this epoch; 0 means after the last epoch */
   double patience;
   void *context;
 };
 
-/* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. It
+/* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. A run
    fails if a file, the engine or an event fails, or if a loss is not a finite number. The training
-   loss is checked about every `patience` seconds; the error names the steps since the last check.
-   Call trainer_run once after each trainer_open, trainer_join or trainer_start_again. Returns false
-   if the run failed. trainer->stopped is true if the run was stopped. */
+   loss is checked about every `patience` seconds; the error names the steps since the previous
+   check. Call trainer_run once after each trainer_open, trainer_join or trainer_start_again.
+   Returns false if the run failed. trainer->stopped is true if the run was stopped. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* trainer may be NULL. */
@@ -121,5 +121,5 @@ void trainer_close(Trainer *trainer);
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error);
 void trainer_close_file(TrainerFile *file);
 
-/* Returns the option that chooses the judging rows, without its dashes. */
+/* Returns the name, without dashes, of the option that chooses the judging rows. */
 const char *trainer_judge_option(const Trainer *t);

@@ -87,7 +87,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
-  uint64_t most = UINT32_MAX; /* the limit of a TrainRange */
+  uint64_t most = UINT32_MAX; /* a TrainRange cannot hold more */
   if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
@@ -117,8 +117,8 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
                    t->config.from_name);
 }
 
-/* Lists in kind[CHECKPOINT_ARRAYS] the arrays that an engine keeps, which are the parameters and
-   the training_states. Returns how many there are. */
+/* Lists in kind[CHECKPOINT_ARRAYS] the arrays that an engine keeps: the parameters and the
+   training_states. Returns the number of arrays. */
 static int list_arrays(const Training *training, CheckpointArray *kind) {
   int count = 0;
   kind[count++] = CHECKPOINT_PARAMETERS;
@@ -139,7 +139,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   float *arrays = calloc((size_t)count * floats, sizeof *arrays);
   if (!arrays) return error_set(error, "out of memory continuing a run");
   t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
-  t->position.parameters = NULL; /* the checkpoint owns these */
+  t->position.parameters = NULL; /* the checkpoint owns its arrays and texts */
   t->position.options = t->position.names = t->position.data = NULL;
   if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
   const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
@@ -156,7 +156,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   return good;
 }
 
-/* Returns true if every rank succeeded, so that all ranks continue or none does. */
+/* Returns true on all ranks if `good` is true on all ranks, otherwise false on all ranks. */
 static bool all_good(Ranks *ranks, bool good, Error *error) {
   double bad = !good; /* the number of ranks that failed */
   if (!ranks_sum_doubles(ranks, &bad, 1, good ? error : NULL)) return false;
@@ -207,8 +207,8 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
   if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
-  /* If the rows do not fit in the memory of the host or the device, streams them, provided that the
-     files can be read again. */
+  /* Rows that do not fit in the memory of the host or the device are streamed if the files can be
+     read again. */
   const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
                           error->too_large && source_can_repeat(t->train.path) &&
                           source_can_repeat(t->judge.path);

@@ -10,11 +10,11 @@
 #include "base/random.h"
 #include "train/report.h"
 
-/* The equal parts of an epoch after which its progress is shown. */
+/* An epoch's progress is shown after each of this many equal parts. */
 enum { PROGRESS_PARTS = 20 };
 
 /* random_order_key derives the keys of augmentation and dropout from the key of the row order and
-   these numbers. It derives other keys from the numbers of windows, which are always smaller. */
+   these numbers. Other keys are derived from the numbers of windows, which are always smaller. */
 #define AUGMENTATION (1ull << 40)
 #define DROPOUT (1ull << 41)
 
@@ -25,11 +25,11 @@ enum { PROGRESS_PARTS = 20 };
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
-  int epoch;           /* from 0 */
-  bool in_parts;       /* the epoch takes so long that it shows progress and checks for signals */
-  uint64_t steps;      /* steps of the windows so far */
-  uint64_t collected;  /* steps whose sums are in the trainer's position */
-  double collected_at; /* in seconds_now */
+  int epoch;           /* counted from 0 */
+  bool in_parts;       /* true for a long epoch, which shows progress and checks for signals */
+  uint64_t steps;      /* number of steps in the epoch's windows so far */
+  uint64_t collected;  /* number of steps whose sums are in the trainer's position */
+  double collected_at; /* time of the last collect, in seconds_now */
   EpochResult result;
 } Epoch;
 
@@ -87,7 +87,7 @@ static void show_progress(const Epoch *e, double done) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* limits the rows of a window that comes from the dataset */
+  uint64_t most;    /* maximum rows of a window that comes from the dataset */
   Loader loader;    /* the current window; its reader is NULL if rows come from the dataset */
   uint64_t windows; /* the number of windows so far */
 } Pass;
@@ -137,14 +137,14 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 
 /* ---- training ----------------------------------------------------------------------------- */
 
-/* Returns true if the epoch waits for all rows and trains on them as one window in random order. If
-   rows are resident, every epoch after the first does so. The first epoch also does so if the
-   file's first window is sorted by label. */
+/* Returns true if the epoch waits for all rows and trains on them as one window in random order.
+   With resident rows, every epoch after the first does so. The first epoch does so if the file's
+   first window is sorted by label. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
-/* Returns a window's steps. Rows keep the file's order only in the first epoch if !is_whole. */
+/* Returns a window's steps. The rows are in random order except in a first epoch with !is_whole. */
 static TrainRange range_of(const Epoch *e, const Pass *pass) {
   const Training *training = &e->trainer->config.training;
   const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
@@ -219,7 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* In file order, one window gives the same result as many, unless the rows are augmented. */
+  /* In file order, one window gives the same result as several, unless the rows are augmented. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
@@ -228,7 +228,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   bool good = !is_whole(e) || load_rows(t, &t->train, error);
   while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
-    if (pass.loader.reader && is_whole(e)) /* some rows are not read yet */
+    if (pass.loader.reader && is_whole(e)) /* wait until all rows are read */
       good = !is_stopped(e, t->position.step);
     else
       good = train_window(e, range_of(e, &pass), error);
@@ -251,7 +251,7 @@ static bool train_epoch(Epoch *e, Error *error) {
 
 /* ---- evaluation --------------------------------------------------------------------------- */
 
-/* Evaluates the judging rows in short calls, as in training. */
+/* Evaluates the judging rows in short calls, so that signals are noticed between them. */
 static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
   Trainer *t = e->trainer;
   Pass pass = {.file = &t->judge, .most = UINT64_MAX};
@@ -315,7 +315,7 @@ static bool run_epoch(Epoch *e, Error *error) {
   return true;
 }
 
-/* Moves the position to the end of an epoch. */
+/* Updates the position after an epoch. */
 static void advance(Checkpoint *position, const EpochResult *result) {
   const double accuracy = result->test_accuracy;
   position->epoch = result->epoch;
