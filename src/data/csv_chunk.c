@@ -15,14 +15,14 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* What has been found out about the first line so far. */
+/* What the parser knows about the first line so far. */
 typedef struct {
   CsvColumns *columns;
-  const char *wanted; /* the label column's name; NULL if any usual name will do */
-  size_t rank;        /* rank of the best name found; 0 is the best rank */
-  size_t row_number;  /* the column that numbers rows, or CSV_NONE */
-  bool word, empty;   /* the first field is a word; the first field is empty */
-  bool numbers;       /* the fields after the first are numbers */
+  const char *wanted; /* the label column's name; NULL means any usual name */
+  size_t rank;        /* rank of the best label name so far; 0 is best */
+  size_t row_number;  /* the column with the rows' numbers, or CSV_NONE */
+  bool word, empty;   /* whether the first field is a word or empty */
+  bool numbers;       /* all fields after the first are numbers */
   bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
   long last;          /* the number in the previous field */
 } FirstLine;
@@ -31,7 +31,7 @@ static bool is_called(const char *text, size_t length, const char *name) {
   return strlen(name) == length && strncasecmp(text, name, length) == 0;
 }
 
-/* Takes the field as the label's column if it is called `name` and no better name was found. */
+/* Makes the field's column the label column if the field is `name` and no better name was found. */
 static void see_name(FirstLine *first, const char *text, size_t length, const char *name,
                      size_t rank) {
   if (rank >= first->rank || !is_called(text, length, name)) return;
@@ -85,7 +85,7 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error) {
   struct csv_parser csv;
-  enum { COUNTED = 9 }; /* fewer columns could count by chance */
+  enum { COUNTED = 9 }; /* fields of a shorter line could be 0, 1, 2, ... by chance */
   FirstLine first = {.columns = columns,
                      .wanted = wanted,
                      .rank = SIZE_MAX,
@@ -93,7 +93,7 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
                      .numbers = true};
   columns->label = CSV_NONE;
   columns->separator = ' ';
-  for (const char *c = "\t;,"; *c; c++) /* takes the last of these that is in the line */
+  for (const char *c = "\t;,"; *c; c++) /* prefers a comma, then a semicolon, then a tab */
     if (memchr(line, *c, length)) columns->separator = *c;
   csv_init(&csv, CSV_OPTIONS);
   csv_set_delim(&csv, (unsigned char)columns->separator);
@@ -168,7 +168,7 @@ static double parse_float(const unsigned char *text, size_t length) {
   return *end ? -1 : value;
 }
 
-/* Parses a whole number below `limit`, which may be written with a decimal point, such as 5.0. */
+/* Parses a whole number below `limit`. The text may have a decimal point, as 5.0 has. */
 static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
   if (parse_integer(text, length, limit, value)) return true;
   const double number = parse_float(text, length);
@@ -227,7 +227,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Takes a row's first field, its label or a field too many. Returns false if it is a pixel. */
+/* Handles a row's first field, its label and any surplus field. Returns false for a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
@@ -241,7 +241,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
     if (!is_label) return false;
   }
   if (!is_label || parser->extra) {
-    parser->extra++; /* end_row reports the wrong number of fields */
+    parser->extra++; /* end_row will report that there are too many fields */
     return true;
   }
   if ((c->judged && !parse_label(c, text, length, &value)) || memchr(text, CSV_LF, length)) {
@@ -254,7 +254,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
   return true;
 }
 
-/* Takes all fields that take_field does not take. After a fault, it ignores them. */
+/* Handles all fields that take_field leaves. After a fault, it ignores fields. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
   unsigned value;
@@ -265,7 +265,7 @@ __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsi
     not_an_integer(parser, text, length);
 }
 
-/* libcsv calls this for each of MNIST's fifty million fields, so it tries the usual field first. */
+/* libcsv calls this for each of MNIST's 50 million fields, so it tries the commonest kind first. */
 static void take_field(void *text, size_t length, void *context) {
   ChunkParser *parser = context;
   unsigned value;

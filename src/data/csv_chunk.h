@@ -20,26 +20,26 @@ typedef struct {
   size_t columns, inputs;
   char separator;
   bool named;            /* the first line is a header */
-  bool labelled, judged; /* judged: labels are parsed; if false, any label becomes 0 */
-  size_t label;          /* the label's column, from 0; CSV_NONE if the header does not name it */
+  bool labelled, judged; /* labelled rows have a label; unless `judged`, any label becomes 0 */
+  size_t label;          /* the label column, from 0; CSV_NONE if no header names it */
   int classes;           /* labels are below this number */
-  const char *names;     /* class names, one per line, which labels may use; may be NULL */
+  const char *names;     /* class names, one per line, that labels may be; or NULL */
 } CsvColumns;
 
 /* The rows of some whole lines of text, and the first fault in the lines. */
 typedef struct Chunk {
-  struct Chunk *next; /* the next chunk of a queue; the reader owns the fields up to `rows` */
+  struct Chunk *next; /* the next chunk of a queue; `next` to `offset` belong to the reader */
   bool parsed;
-  bool cut_off;    /* the source failed after this chunk */
+  bool cut_off;    /* reading the source failed after this chunk */
   uint64_t offset; /* bytes of the file that had been read when the chunk was filled */
   size_t rows;
-  uint64_t lines;          /* lines that ended in this chunk */
+  uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */
   uint64_t blank;          /* the first of the blank lines after the rows, or CSV_NONE */
-  Error fault;             /* the error after the rows; valid unless fault_line is CSV_NONE */
+  Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
-  size_t fault_column; /* counts from 1; 0 means the whole line */
+  size_t fault_column; /* counted from 1; 0 means the whole line */
   uint8_t *pixels;     /* (capacity, inputs) */
   uint16_t labels[];   /* (capacity); the pixels follow the labels */
 } Chunk;
@@ -48,11 +48,11 @@ typedef struct Chunk {
 typedef struct {
   const CsvColumns *columns; /* not owned */
   struct csv_parser csv;
-  Chunk *chunk;             /* the chunk that is being filled */
-  uint8_t *row;             /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end; /* where the next pixel goes; where the label or the row's end comes */
-  size_t passed, extra;     /* the number of the row's labels; the number of fields too many */
-  bool row_on_line, carriage; /* the line has had a row; the line has had a carriage return */
+  Chunk *chunk;               /* the chunk that is being filled */
+  uint8_t *row;               /* pixels of the row that is being parsed */
+  uint8_t *pixel, *row_end;   /* the next pixel's place; where the pixels end or a label comes */
+  size_t passed, extra;       /* number of the row's labels so far; number of surplus fields */
+  bool row_on_line, carriage; /* the line already has a row; a carriage return */
 } ChunkParser;
 
 /* Refuses the file `name` if its first line shows another format or binary data. */
@@ -69,7 +69,7 @@ bool csv_first_line(const char *name, const char *line, size_t length, const cha
 /* Sets up a parser, which must be all zeros. The caller frees its `csv` with csv_free. */
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
 
-/* Records a fault, which ends the chunk's rows. Returns the Error that the caller must set. */
+/* Records where a fault is. The chunk's rows end there. Returns the Error for the caller to set. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 
 static inline bool chunk_failed(const Chunk *chunk) {

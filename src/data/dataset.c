@@ -12,11 +12,11 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* the first rows, which decide if a file is sorted: a full staging buffer */
+enum { LOOK = 4096 }; /* rows read before deciding if a file is sorted; one staging buffer */
 
-/* Bytes of a chunk's text. They are so many that taking turns costs little compared with parsing,
-   and so few that the first rows come soon and all threads end at about the same time. No line may
-   be longer. 4097 quoted columns take a tenth of this. */
+/* Bytes of a chunk's text. Large chunks make taking turns cheap compared with parsing. With small
+   chunks, the first rows come soon and all threads end at about the same time. Every line must fit
+   in a chunk; 4097 quoted columns take a tenth of it. */
 enum { CHUNK_BYTES = 1 << 18 };
 
 typedef struct Worker {
@@ -31,41 +31,41 @@ typedef struct Worker {
 struct DatasetReader {
   DatasetConfig config;
   CsvColumns columns;
-  size_t chunk_rows; /* a chunk's capacity */
+  size_t chunk_rows; /* a chunk's capacity in rows */
   Worker *workers;
 
-  /* Shared, under the mutex. */
+  /* The mutex guards the next fields, which all threads share. */
   pthread_mutex_t mutex;
   pthread_cond_t turn;        /* tells a worker that it may take its turn or must stop */
   pthread_cond_t ready;       /* tells the consumer that a chunk has been parsed */
   bool reading;               /* a worker has its turn */
   bool ended;                 /* no worker takes another turn */
-  size_t chunks, chunk_limit; /* number of allocated chunks; its limit */
+  size_t chunks, chunk_limit; /* number of allocated chunks, and its maximum */
   size_t unparsed;            /* number of chunks that are being filled or parsed */
   uint64_t parsed_rows;
   Chunk *spare;       /* chunks that may be filled */
-  Chunk *head, **end; /* the queue of chunks in file order; the link where the next one goes */
+  Chunk *head, **end; /* the queue of chunks in file order; where to link the next chunk */
 
-  /* Owned by the thread whose turn it is. */
+  /* Only the thread that has its turn uses the next fields. */
   Source source;
-  size_t tail_length; /* bytes of `tail`, a line's start that the next turn completes */
+  size_t tail_length; /* bytes in `tail`, the start of a line that the next turn completes */
   char tail[CHUNK_BYTES];
 
-  /* Owned by the consumer: its place in the first chunk, and the totals of all earlier chunks. */
-  Split split;  /* its `share` is 0 if all rows are delivered */
+  /* Only the consumer uses the next fields: its place in the first chunk, and totals before it. */
+  Split split;  /* share 0 means that all rows are delivered */
   size_t taken; /* rows taken from the first chunk */
   uint64_t rows;
   DataSummary summary;
   uint64_t pixel_sum;
   uint16_t last_label; /* the label of the last delivered row */
-  uint64_t offset;     /* the offset of the last earlier chunk */
+  uint64_t offset;     /* the offset of the latest finished chunk */
   uint64_t line;       /* the line number of the first chunk's first line */
-  uint64_t blank_line; /* the first of the blank lines that end the earlier chunks, or CSV_NONE */
+  uint64_t blank_line; /* the first of the blank lines just before the first chunk, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Reads whole lines into the worker's text. Returns their length. The rest becomes the tail. */
+/* Reads whole lines into the worker's text and returns their length. Keeps the rest in `tail`. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
   char *text = worker->text;
   Source *source = &reader->source;
@@ -101,7 +101,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* use only the existing chunks; dataset_max_rows may wait for more chunks */
+    if (!chunk) { /* no more chunks from now on; wakes dataset_max_rows, which may wait */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -169,7 +169,7 @@ static void *work(void *context) {
     worker->chunk->parsed = true;
     reader->unparsed--;
     reader->parsed_rows += worker->chunk->rows;
-    if (chunk_failed(worker->chunk)) reader->ended = true; /* nothing after a fault is needed */
+    if (chunk_failed(worker->chunk)) reader->ended = true; /* text after a fault is not read */
     pthread_cond_signal(&reader->ready);
   }
   pthread_mutex_unlock(&reader->mutex);
@@ -252,7 +252,7 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Starts up to `threads` workers. It succeeds if at least one starts. */
+/* Starts up to `threads` workers. Returns false if not even one starts. */
 static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
   int code = ENOMEM;
   for (size_t i = 0; i < threads; i++) {
@@ -272,7 +272,7 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
                                       reader->source.name, strerror(code));
 }
 
-/* Returns the next chunk in file order after it is parsed; NULL at the end. */
+/* Waits until the next chunk in file order is parsed and returns it, or NULL at the end. */
 static Chunk *wait_for_chunk(DatasetReader *reader) {
   pthread_mutex_lock(&reader->mutex);
   while (reader->head ? !reader->head->parsed : !reader->ended)
@@ -282,8 +282,8 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns true if the chunk's first `classes` columns, or the last ones if `last`, are one-hot: in
-   each row one of them is 1 and the others are 0, and the 1 is not always in the same column. The
+/* Returns true if the chunk's first (or, if `last`, last) `classes` columns are one-hot: in each
+   row, one of them is 1 and all others are 0, and the 1 is not always in the same column. The
    label's column may be one of them. */
 static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
   const size_t classes = (size_t)c->classes, begin = last ? c->inputs + 1 - classes : 0;
@@ -325,7 +325,7 @@ static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known. For an archive, only unpacking tells it. */
+/* Returns true if the length of the text is known. It is not for a pipe or an archive. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
@@ -336,14 +336,14 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* One row more has room, because it may begin before the parser finds it too short. */
+  /* There is room for one more row, which may begin although it is too short. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* A small archive may hold any number of rows. So, without a row limit, chunks take at most half
      of the memory. The other half is for the dataset. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
                                      : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
-  reader->spare = new_chunk(reader); /* with one chunk the reader works even if memory is short */
+  reader->spare = new_chunk(reader); /* one chunk suffices if memory is short later */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
   return start_workers(reader, threads, error) && check_one_hot(reader, error);
@@ -409,7 +409,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* full: no worker can continue until the consumer finishes a chunk */
+  bool all, full = false; /* full: no worker has a chunk to fill */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);
@@ -464,7 +464,7 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-/* Copies at most `wanted` of the chunk's next rows. Returns how many it copied. */
+/* Copies at most `wanted` of the chunk's next rows. Returns the number copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
                         uint16_t *labels, size_t wanted) {
   const size_t inputs = reader->columns.inputs;

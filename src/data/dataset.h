@@ -1,4 +1,4 @@
-/* Reads CSV. Each line is a row of a label and pixels, which are bytes from 0 to 255.
+/* Reads CSV. Each line is a row of a label and pixels. Pixels are from 0 to 255.
 
    A reader reads one source from front to back: a file, a pipe or standard input, packed by gzip or
    not. Its threads take turns reading a chunk of whole lines. They parse their chunks in parallel,
@@ -28,11 +28,11 @@ typedef struct {
   const char *names; /* class names, see CsvColumns */
   int inputs;   /* 0 means that a row has a label and any number of pixels. Otherwise a row has this
                    many pixels and may have a label, which is ignored and becomes 0 */
-  size_t ahead; /* rows that may be parsed before the caller reads them, but at least one chunk per
-                   thread. 0 means as many as half of memory_available() holds */
-  double hold_out; /* the share of rows that split.h holds out; 0 means that it holds out no row */
-  uint64_t seed;   /* chooses the held-out rows */
-  bool held_out;   /* deliver only the held-out rows; if false, only the other rows */
+  size_t ahead; /* maximum rows that are parsed before the caller reads them, but at least one chunk
+                   per thread. 0 means as many rows as fit in half of memory_available() */
+  double hold_out; /* share of the rows that split.h holds out, or 0 */
+  uint64_t seed;   /* the seed that chooses the held-out rows */
+  bool held_out;   /* true delivers only the held-out rows, false only the other rows */
 } DatasetConfig;
 
 /* Starts reading. Waits only for the first chunk, whose first line gives the number of columns.
@@ -48,8 +48,8 @@ int dataset_inputs(const DatasetReader *reader); /* pixels per row */
    parsed ahead, it stops waiting and returns most + 1. `most` must be below 2^64 - 1. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* Returns the source that is being read. If the same path is opened again, the source's stamp is
-   equal to this one unless the file was changed or replaced in between. */
+/* Returns the source that is being read. If a later reader of the same path has another stamp, the
+   file was changed or replaced in between. */
 const Source *dataset_source(const DatasetReader *reader);
 
 /* Waits for the parsers and copies the next rows in file order to pixels[row * stride + i] and
@@ -59,10 +59,11 @@ const Source *dataset_source(const DatasetReader *reader);
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. least, greatest and mean cover whole chunks. */
+/* Returns the summary of the delivered rows. least, greatest and mean instead cover all rows, even
+   rows that the split leaves out, of the chunks that are fully delivered. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
-/* Returns the share of the file that has been delivered, from 0 to 1. For a pipe it returns 0. */
+/* Returns the share of the file that has been delivered, from 0 to 1, or 0 for a pipe. */
 double dataset_progress(const DatasetReader *reader);
 
 /* Stops the threads and frees everything. reader may be NULL. */

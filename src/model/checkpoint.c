@@ -14,7 +14,7 @@
 #include "base/sizes.h"
 
 enum {
-  HEADER_MAX = 1 << 20, /* bytes; 64 tensors and the options take a few thousand */
+  HEADER_MAX = 1 << 20, /* maximum bytes of a header; usual headers have a few thousand */
   TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* a weight and a bias per layer */
 };
 
@@ -41,8 +41,8 @@ static const CheckpointField checkpoint_fields[] = {
     FIELD(data, FIELD_TEXT, true),
 };
 
-/* The prefix of the names of each array's tensors. In another program's file, parameters may have
-   any prefix. */
+/* The prefix of the names of each array's tensors. In another program's file, the prefix of the
+   parameters may be any text. */
 static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
                                                         "raw."};
 
@@ -57,20 +57,20 @@ void checkpoint_free(Checkpoint *checkpoint) {
 /* A tensor in a file. */
 typedef struct {
   const char *name;  /* the name in the header: a prefix, a number, and ".weight" or ".bias" */
-  char saved_as[32]; /* memory for the name of a tensor to be saved */
+  char saved_as[32]; /* memory for `name` when saving */
   size_t prefix;     /* the length of the name's prefix */
   int number;        /* the layer's number in the name */
   bool bias;
   int array;         /* a CheckpointArray */
   int rows, columns; /* a bias has 1 column */
-  uint64_t begin;    /* where the values begin, in bytes from the start of the data */
+  uint64_t begin;    /* offset of the values from the start of the data, in bytes */
 } Tensor;
 
 static size_t tensor_count(const Tensor *tensor) {
   return (size_t)tensor->rows * (size_t)tensor->columns;
 }
 
-/* Returns where the checkpoint holds a tensor's values. t->number must count layers from 0. */
+/* Returns a pointer to a tensor's values in the checkpoint. t->number must be the layer's index. */
 static float *values_of(const Checkpoint *checkpoint, const Tensor *t) {
   const Network *network = &checkpoint->network;
   return checkpoint_array(checkpoint, (CheckpointArray)t->array) +
@@ -97,7 +97,7 @@ static json_t *field_text(const Checkpoint *checkpoint, const CheckpointField *f
   return json_string(text_format("%" PRIu64, whole).text);
 }
 
-/* Sets *tensor to the t-th tensor of a file to be saved. Returns false after the last. */
+/* Sets *tensor to tensor t (from 0) of a file to be saved. Returns false after the last tensor. */
 static bool find_tensor(const Checkpoint *checkpoint, int t, Tensor *tensor) {
   const Network *network = &checkpoint->network;
   const int a = t / (2 * network->layers), l = t / 2 % network->layers;
@@ -120,7 +120,7 @@ static json_t *describe(const Checkpoint *checkpoint) {
          *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = json_object_set(root, "__metadata__", metadata);
   foreach (f, checkpoint_fields)
-    if (f->offset != offsetof(Checkpoint, resident) && /* the options hold this field now */
+    if (f->offset != offsetof(Checkpoint, resident) && /* it is saved among the options instead */
         (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   json_decref(metadata);
@@ -148,7 +148,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* If memory ran out, json_dumps would silently drop a part. */
+  /* Not json_dumps, which silently drops a part if memory runs out. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;
@@ -201,7 +201,7 @@ bool checkpoint_probe(const char *path, Error *error) {
 typedef struct {
   FILE *file;
   json_t *root;   /* an object */
-  uint64_t start; /* where the data starts, in bytes from the start of the file */
+  uint64_t start; /* offset of the data from the start of the file, in bytes */
   uint64_t bytes; /* size of the data in bytes */
   Tensor tensors[TENSORS_MAX];
   int count;
@@ -215,7 +215,7 @@ static bool read_at(const Header *header, uint64_t offset, void *bytes, size_t s
   return error_set(error, "%s", errno ? strerror(errno) : "it became shorter while it was read");
 }
 
-/* Set if an allocation fails, because jansson may go on with a string that lacks a letter. */
+/* True after an allocation failed. jansson may continue then, with a string that lacks a letter. */
 static _Thread_local bool no_memory;
 
 static void *allocate_json(size_t size) {
@@ -282,7 +282,7 @@ static bool parse_name(Tensor *tensor, Error *error) {
   tensor->prefix = (size_t)(digits - text);
   tensor->number = atoi(digits);
   tensor->bias = dot[1] == 'b';
-  tensor->array = CHECKPOINT_ARRAYS - 1; /* any other name belongs to parameters */
+  tensor->array = CHECKPOINT_ARRAYS - 1; /* a name without a known prefix is a parameter's */
   while (tensor->array > CHECKPOINT_PARAMETERS &&
          !(tensor->prefix == strlen(prefixes[tensor->array]) &&
            strncmp(text, prefixes[tensor->array], tensor->prefix) == 0))
@@ -346,8 +346,8 @@ static int by_begin(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Returns true if the two tensors are weight and bias of one layer, with the prefix of the array's
-   first tensor. */
+/* Returns true if the two tensors are the weight and the bias of one layer, and if their names have
+   the same prefix as `first`, the array's first tensor. */
 static bool are_layer(const Tensor *first, const Tensor *weight, const Tensor *bias) {
   const size_t prefix = first->prefix;
   return !weight->bias && bias->bias && bias->array == weight->array &&

@@ -18,10 +18,10 @@
 #include "model/class_names.h"
 #include "model/network.h"
 
-/* Arrays of a checkpoint, in the order in which an engine keeps them. */
+/* The arrays of a checkpoint, in the order in which an engine keeps them. */
 typedef enum {
   CHECKPOINT_PARAMETERS,
-  CHECKPOINT_MOMENTUM, /* the momentum, or adam's first moment */
+  CHECKPOINT_MOMENTUM, /* the momentum, or the first moment of adam and adamw */
   CHECKPOINT_SECOND_MOMENT,
   CHECKPOINT_RAW, /* the trained parameters, if the first array is their average */
   CHECKPOINT_ARRAYS
@@ -35,15 +35,15 @@ typedef struct {
   CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): the kinds of the arrays, in ascending order,
                                               starting with CHECKPOINT_PARAMETERS */
   uint64_t updates; /* steps trained since the parameters were initialised; 0 if unknown */
-  int resident;  /* the Residency of a run that an older program saved in the middle of an epoch */
-  int epoch;     /* complete epochs trained; 0 if unknown */
-  uint64_t step; /* steps trained of the next epoch, which is not complete */
-  double loss;   /* sum over the rows of these steps, as in EngineSums */
-  uint64_t correct, rows; /* sums over the same rows, as in EngineSums */
+  int resident;     /* a Residency; only older programs saved it, in the middle of an epoch */
+  int epoch;        /* complete epochs trained; 0 if unknown */
+  uint64_t step;    /* steps trained of the next epoch, which is not complete */
+  double loss;      /* sum of the losses of the rows of these `step` steps, as in EngineSums */
+  uint64_t correct, rows; /* counts of these rows, as in EngineSums */
   double test_accuracy;   /* after the last complete epoch; NAN if unknown */
-  double best_accuracy;   /* NAN if unknown */
-  int best_epoch;         /* 0 if unknown */
-  char *options;          /* the options, the text of an INI file in UTF-8; "" if unknown; owned */
+  double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
+  int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */
+  char *options;          /* the options as an INI file's text in UTF-8; "" if unknown; owned */
   char *names;            /* names of the classes, see class_names.h; NULL if unknown; owned */
   char *data; /* summary of the training rows, by data_to_json; NULL if unknown; owned */
 } Checkpoint;
@@ -69,5 +69,5 @@ bool checkpoint_probe(const char *path, Error *error);
    frees *checkpoint with checkpoint_free. The padding of the arrays is zero. */
 bool checkpoint_load(Checkpoint *checkpoint, const char *path, Error *error);
 
-/* Frees what the checkpoint owns and sets it to zeros. It may already be all zeros. */
+/* Frees what the checkpoint owns and zeroes it. *checkpoint may already be all zeros. */
 void checkpoint_free(Checkpoint *checkpoint);

@@ -1,21 +1,21 @@
 /* The names of a network's classes, such as "T-shirt" instead of 0. All names are one UTF-8 text
-   with a line for each class. The last line has no line feed. NULL means that the classes have only
-   numbers. */
+   with a line for each class. The last line has no line feed. NULL means that the classes have
+   numbers, but no names. */
 #pragma once
 
 #include "base/error.h"
 #include "base/text.h"
 
-enum { CLASS_NAME_MOST = 63 }; /* bytes of a name */
+enum { CLASS_NAME_MOST = 63 }; /* maximum bytes of a name */
 
-/* Returns the name of class c, or its number. All code that shows a class to people uses this. */
+/* Returns class c as people see it: its name, or its number if there are no names. */
 ShortText class_name(const char *names, int c);
 
 /* Prints a list of all names, or of all numbers if there are no names, as JSON. */
 void class_names_print_json(FILE *file, const char *names, int classes);
 
-/* Removes the blanks around each name. Returns false if the count of names is not `classes`, or if
-   a name is empty, above CLASS_NAME_MOST, not plain text, or given twice. The error begins with
+/* Removes the blanks around each name. Returns false unless there are `classes` names, or if a
+   name is empty, longer than CLASS_NAME_MOST, not plain text, or given twice. The error begins with
    `whose`. */
 bool class_names_settle(char *names, int classes, const char *whose, Error *error);
 

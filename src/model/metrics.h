@@ -10,16 +10,16 @@ typedef enum { JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE } JudgedBy;
 
 /* The results of an epoch. Losses are means over the rows. Accuracies are fractions of 1. */
 typedef struct {
-  int epoch, epochs; /* this epoch, from 1; the number of epochs */
+  int epoch, epochs; /* this epoch, counted from 1; number of epochs in the run */
   double train_loss, train_accuracy;
   JudgedBy judged_by;              /* the rows behind test_loss, test_accuracy and test_rows */
-  double test_loss, test_accuracy; /* NAN if there are no such rows */
+  double test_loss, test_accuracy; /* NAN if no rows judge the network */
   double learning_rate;
   double train_seconds, test_seconds; /* wall clock, including the wait for the device */
   uint64_t train_rows, test_rows;     /* numbers of rows that were used */
   uint64_t seed;                      /* the run's seed */
-  uint64_t rows_before;               /* how many of train_rows an earlier run trained on;
-                                         train_seconds excludes them */
+  uint64_t rows_before;               /* rows of train_rows that an earlier run trained on;
+                                         train_seconds excludes their time */
 } EpochResult;
 
 /* The times of a run, in seconds of wall clock. */
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
   int classes;
   uint64_t *counts; /* (classes, classes): truth, prediction; owned */
-  double loss;      /* sum of the cross-entropies, natural logarithm */
+  double loss;      /* sum of the rows' cross-entropies, by the natural logarithm */
   uint64_t rows, correct;
   const char *names; /* names of the classes, see class_names.h; NULL at first */
 } Metrics;

@@ -11,20 +11,20 @@
 #include "base/text.h"
 
 enum {
-  NETWORK_MAX_LAYERS = 8,     /* weight matrices: seven hidden layers and the output */
+  NETWORK_MAX_LAYERS = 8,     /* weight matrices: seven hidden layers and the output layer */
   NETWORK_MAX_INPUTS = 4096,  /* pixels of a row */
   NETWORK_MAX_HIDDEN = 16384, /* values of a hidden layer */
-  NETWORK_MAX_CLASSES = 1024, /* the softmax kernel keeps a row of logits in one warp */
+  NETWORK_MAX_CLASSES = 1024, /* one warp of the softmax kernel holds a row of logits */
   NETWORK_ALIGN = 32,         /* floats: 128 bytes, one line of a GPU's cache */
 };
 
 typedef struct {
-  int layers;                        /* weight matrices, at least 1 */
+  int layers;                        /* number of weight matrices, at least 1 */
   int size[NETWORK_MAX_LAYERS + 1];  /* size[0] inputs, ..., size[layers] classes */
   size_t weight[NETWORK_MAX_LAYERS]; /* offset in floats of W of layer l: (size[l+1], size[l]) */
   size_t bias[NETWORK_MAX_LAYERS];   /* offset in floats of b of layer l: (size[l+1]) */
   size_t floats;                     /* length of the flat array, padding included */
-  size_t parameters;                 /* trainable values, padding not counted */
+  size_t parameters;                 /* number of trainable values, padding not counted */
 } Network;
 
 static inline int network_classes(const Network *network) {
