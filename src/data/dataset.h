@@ -59,8 +59,8 @@ const Source *dataset_source(const DatasetReader *reader);
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. least, greatest and mean instead cover all rows, even
-   rows that the split leaves out, of the chunks that are fully delivered. */
+/* Returns the summary of the delivered rows. least, greatest and mean instead cover all rows,
+   held out or not, of the chunks that were delivered to their end. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
 /* Returns the share of the file that has been delivered, from 0 to 1, or 0 for a pipe. */

@@ -10,7 +10,7 @@
 
 enum { MAX_POINTS = 14, MAX_WAYS = 4 };
 
-/* Ways to write each digit, as paths like SVG's: x goes to the right and y down, both from about 0
+/* Ways to write each digit, as paths like SVG's. x grows to the right and y down, both from about 0
    to 100. M starts a stroke at the point. S curves the stroke through the point. C makes the point
    a corner, where one curve ends and another starts. */
 /* clang-format off */
@@ -79,7 +79,7 @@ static const char *const skeletons[10][MAX_WAYS] = {
 
 /* ---- random numbers ---------------------------------------------------------------------- */
 
-/* A digit's own series of random numbers. */
+/* A digit's own sequence of random numbers. */
 typedef struct {
   uint64_t seed, stream, counter;
 } Dice;
@@ -156,7 +156,7 @@ static Place hand_place(const Hand *hand, char pen, float x, float y) {
                  hand->sine * wide + hand->cosine * bent_v};
 }
 
-/* Reads a path, moves its points at random and places them. Returns how many there are. */
+/* Reads a path, moves its points at random and distorts them by `hand`. Returns their number. */
 static int read_path(const char *path, Dice *dice, const Hand *hand, Place place[MAX_POINTS]) {
   int count = 0, x, y, length;
   for (char pen; count < MAX_POINTS && sscanf(path, " %c%d %d%n", &pen, &x, &y, &length) == 3;
@@ -177,7 +177,7 @@ static float curve(float a, float b, float c, float d, float t) {
 }
 
 /* Appends the part of a curve from place[from] to the next place. The curve goes from place[first]
-   to place[last]. At its ends, the end point replaces the neighbour that is missing. */
+   to place[last]. At the curve's ends, the end point stands in for the missing neighbour. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];

@@ -8,8 +8,8 @@
 
 #include "base/sizes.h"
 
-/* Replaces each value by the largest one within `radius` rows and columns. Values outside of the
-   grid count as 0. Returns false if memory runs out. */
+/* Replaces each value by the largest value within `radius` rows and columns. Outside the grid, all
+   values count as 0. Returns false if memory runs out. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
 /* Copies a digit (height, width) of values 0 to 255 to a zeroed page (side, side). The digit's
@@ -46,6 +46,7 @@ typedef struct {
 } Region;
 
 /* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
-   that touch at sides or corners are connected. Sets labels (height, width) to 1 + the index of the
-   region, or to 0. Returns *count regions, which the caller frees, or NULL if memory runs out. */
+   that touch at sides or corners are connected. Sets labels (height, width) to 1 + the index of a
+   pixel's region, or to 0. Returns *count regions, which the caller frees, or NULL if memory runs
+   out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

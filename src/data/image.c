@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* Zeroes new memory, because version 2.27 of stb reads tables that a JPEG lacks but uses. */
+/* Zeroes new memory. If a JPEG uses tables that it lacks, version 2.27 of stb reads them anyway. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -42,9 +42,9 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNM
-#define STBI_NO_GIF /* version 2.27 declares its reader nevertheless */
+#define STBI_NO_GIF /* version 2.27 declares the GIF reader nevertheless */
 #define STBI_NO_STDIO
-#ifndef __clang_analyzer__ /* otherwise it would check stb's code, too */
+#ifndef __clang_analyzer__ /* the analyzer shall not check stb's code */
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
@@ -53,7 +53,7 @@ static void *resize_array(void *array, size_t size) {
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
-/* The maximum size of a file. IMAGE_MAX_PIXELS need less in any format, even uncompressed. */
+/* The maximum bytes of a file. A picture of IMAGE_MAX_PIXELS needs less, even uncompressed. */
 enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
@@ -87,9 +87,9 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* Returns true if a JPEG has a Huffman table of more than 256 codes, because version 2.27 of stb
-   then writes past its array. Like stb, this function takes any 0xff 0xc4 as the start of tables,
-   and bytes past the end as zeros. */
+/* Returns true if a JPEG has a Huffman table of more than 256 codes, with which version 2.27 of stb
+   writes past its array. Like stb, this function takes any 0xff 0xc4 as the start of tables, and
+   bytes past the end as zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* not a JPEG */
   for (int at = 0; at + 4 < length; at++) {
@@ -107,7 +107,7 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
 }
 
 /* Counts the scans that stb finds in a JPEG. stb skips other segments by their length, and a scan's
-   data up to the next marker. 0xff followed by 0 or by a restart's code does not end the data. */
+   data up to the next marker. 0xff before 0 or before a restart's code is not such a marker. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
@@ -145,8 +145,8 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
                      path, scans, width, height, IMAGE_MAX_SCANNED);
   if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* stb reads past the end */
     return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
-  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* the shortest */
-  if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb misses this */
+  const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* shortest header */
+  if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb accepts it */
     return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
   return true;
 }
@@ -162,7 +162,7 @@ typedef struct {
   bool little;
 } Tiff;
 
-/* Returns a number of 2 or 4 bytes, or 0 if it extends past the end. */
+/* Returns the number of 2 or 4 bytes at `at`, or 0 if it extends past the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -195,7 +195,7 @@ int exif_orientation(const uint8_t *bytes, size_t length) {
 
 /* ---- pixels -------------------------------------------------------------------------------- */
 
-/* Checks the size before it reads pixels, so that a false header causes no large allocation. */
+/* Checks the size before reading pixels, so that a false header causes no large allocation. */
 static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey *grey,
                        Error *error) {
   int channels, *width = &grey->width, *height = &grey->height;
@@ -215,7 +215,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
-  else if (errno == ENOMEM) /* stb may have tried another format since then */
+  else if (errno == ENOMEM) /* errno, since stb may have tried another format later */
     error_set(error, "no memory to read %s", path);
   else
     error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns level (x, y), the mean of its pixels in the file, drawn over white by their alpha. */
+/* Returns the mean of the file's pixels that make up level (x, y), drawn over white by alpha. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Returns where level (x, y) of the file's picture (height, width) is in the upright picture. */
+/* Returns the index, in the upright picture, of level (x, y) of the file's (height, width). */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

@@ -9,16 +9,16 @@
 enum {
   IMAGE_MAX_SIDE = 16384,
   IMAGE_MAX_PIXELS = 64000000,
-  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG; 15 scans of the largest */
-  IMAGE_MAX_MEMORY = 400000000,   /* bytes while reading; the largest PNG takes 384 MB in RGB */
-  IMAGE_MOST = 1280,              /* pixels per side of the result; larger pictures are shrunk */
+  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: the largest may have 15 scans */
+  IMAGE_MAX_MEMORY = 400000000,   /* bytes in use while reading; the largest RGB PNG needs 384 MB */
+  IMAGE_MOST = 1280, /* maximum side of the result in pixels; larger pictures are shrunk */
 };
 
 typedef struct {
   int width, height;
   uint8_t *level;              /* (height, width): brightness, 0 black to 255 white */
-  int shrunk;                  /* each level is the mean of shrunk x shrunk pixels */
-  int file_width, file_height; /* the file's size in pixels, upright */
+  int shrunk;                  /* each level is the mean of shrunk x shrunk pixels of the file */
+  int file_width, file_height; /* the file's size in pixels, after it is turned upright */
 } Image;
 
 /* Reads a PNG, JPEG, or binary PGM or PPM (levels up to 255), in colour or grey. Transparent pixels

@@ -6,12 +6,12 @@
 /* The ink of a picture. Ink stands out from the ground around it, even if the light is uneven. */
 typedef struct {
   int width, height;
-  int scale;         /* the widest stroke of a pen, in pixels; wider dark areas are ground */
-  int noise;         /* the greatest contrast that ground may have */
+  int scale;         /* the widest stroke of a pen in pixels; a wider dark area counts as ground */
+  int noise;         /* the greatest contrast that a pixel of ground may have */
   uint8_t *contrast; /* (height, width): how far each pixel stands out from the ground around it */
-  int32_t *labels;   /* (height, width): 1 + the index in `pieces`; 0 is ground, -1 is no digit */
-  Region *pieces;    /* connected ink, later joined to digits; part_of is -1 outside of digits */
-  int count;         /* number of pieces */
+  int32_t *labels; /* (height, width): 1 + the piece's index; 0 on ground; -1 on ink of no digit */
+  Region *pieces;  /* connected ink, later joined into digits; part_of is -1 if in no digit */
+  int count;       /* number of pieces */
 } Ink;
 
 /* ---- ground and contrast ------------------------------------------------------------------ */
@@ -73,10 +73,10 @@ static int value_of_rank(const int histogram[256], int rank) {
 }
 
 /* Measures the noise of the ground and subtracts the median from all contrasts. Most pixels are
-   ground, so this is the ground's median. Returns the strongest contrast without outliers, which
-   are one pixel in 10,000. */
+   ground, so the median is a ground pixel's. Returns the strongest contrast, without the strongest
+   10,000th of the pixels. */
 static int find_noise(Ink *ink) {
-  enum { DEVIATIONS = 4 }; /* median deviations, or 2.7 standard deviations of normal noise */
+  enum { DEVIATIONS = 4 }; /* 4 median deviations are 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
   const int count = ink->width * ink->height;
   for (int i = 0; i < count; i++) values[ink->contrast[i]]++;
@@ -87,14 +87,14 @@ static int find_noise(Ink *ink) {
   return max_int(0, value_of_rank(values, count - 1 - count / 10000) - median);
 }
 
-/* Ink has at least this share of the picture's strongest contrast. */
+/* A pixel is ink only if it has at least this share of the picture's strongest contrast. */
 static const double INK_SHARE = 0.3;
 
 /* Finds dark ink on light ground or light ink on dark ground, and divides it into pieces. Finds no
    pieces if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
-  enum { LEAST_CONTRAST = 20 }; /* 20 of 255 levels on white paper */
-  enum { SMALL = 48 }; /* pixels; strokes up to this width may be half as wide as the picture */
+  enum { LEAST_CONTRAST = 20 }; /* on white paper, 20 of 255 levels */
+  enum { SMALL = 48 }; /* pixels; a stroke up to this wide may be half as wide as the picture */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,
@@ -131,7 +131,7 @@ static bool at_border(const Ink *ink, const Region *r) {
 /* Returns the piece with the most ink, by which all other pieces are measured. A piece at the
    border is returned only if all pieces are at the border. */
 static const Region *find_largest(const Ink *ink) {
-  const Region *largest[2] = {NULL, NULL}; /* inside, at the border */
+  const Region *largest[2] = {NULL, NULL}; /* the largest inside, the largest at the border */
   for (int i = 0; i < ink->count; i++) {
     const Region **most = &largest[at_border(ink, &ink->pieces[i])];
     if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
@@ -151,7 +151,7 @@ static bool belong(Box a, Box b) {
 
 enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
 
-/* Joins pieces into digits until nothing changes. Returns how many remain. */
+/* Joins pieces into digits until nothing changes. Returns the number that remain. */
 static int join_pieces(Region **pieces, int count) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -173,11 +173,11 @@ static int digit_of(const Ink *ink, int piece) {
   return piece;
 }
 
-/* Finds the digits among the pieces and labels their pixels. Returns how many digits there are. If
-   there are too many pieces, returns more than PHOTOGRAPH_MOST. A digit has at least two fifths of
+/* Finds the digits among the pieces and labels their pixels. Returns the number of digits, or more
+   than PHOTOGRAPH_MOST if there are too many pieces. A digit has at least two fifths of
    the largest digit's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 }; /* a piece is dust below 1 / LEAST of the largest piece's extent */
+  enum { LEAST = 12 }; /* pieces below 1 / LEAST of the largest piece's extent are dust */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -285,8 +285,8 @@ static double put_in_order(Region **digits, int count, int *rows) {
 
 /* ---- from a digit's ink to a row of MNIST ------------------------------------------------- */
 
-/* Finds the lines from *first to *end - 1 that remain without the noise at both ends. A line is
-   noise if it has less than two hundredths of the fullest line's ink. */
+/* Sets *first and *end so that lines *first to *end - 1 remain without the noise at both ends. A
+   line is noise if it has less than two hundredths of the fullest line's ink. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
@@ -306,10 +306,10 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Sizes and centres the ink in `box` as MNIST's digits are. `level` is `width` pixels wide. The
+/* Sizes and centres the ink in `box` like MNIST's digits. `level` is `width` pixels wide. The
    strongest pixel becomes 255. Scaling makes thin lines grey, but MNIST has no pale digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
-  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* side of a digit's box; side of its page */
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* sides of a digit's box and of its picture */
   const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
   const int across = max_int(1, (int)round(box_width(box) * factor)),
             down = max_int(1, (int)round(box_height(box) * factor));
@@ -332,8 +332,8 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
    line with this slope becomes level. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* the edge is scale / EDGE pixels, at least LEAST_EDGE */
-  enum { LEAST_TURNED = 8 };         /* pixels; smaller digits are not turned, to lose no ink */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* a soft edge has scale / EDGE pixels, at least LEAST_EDGE */
+  enum { LEAST_TURNED = 8 };         /* pixels; turning a smaller digit would lose ink */
   const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;

@@ -4,7 +4,10 @@
 #include "data/grid.h"
 #include "data/image.h"
 
-enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* the most digits; their greatest side */
+enum {
+  PHOTOGRAPH_MOST = 100,
+  PHOTOGRAPH_SIDE = 64
+}; /* maximum number of digits; their maximum side */
 
 typedef struct {
   int count;                /* number of digits, at least 1 */

@@ -29,8 +29,8 @@ bool source_can_repeat(const char *path) {
 
 /* ---- the file's bytes -------------------------------------------------------------------- */
 
-/* Checks that a regular file is unchanged. A file that was replaced has lost its name, which has
-   changed its stamp. */
+/* Checks that a regular file is unchanged. This also notices that another file has taken its name,
+   because losing a name changes a file's stamp. */
 static bool check_unchanged(Source *source) {
   struct stat status;
   return !S_ISREG(source->stamp.st_mode) ||
@@ -38,7 +38,7 @@ static bool check_unchanged(Source *source) {
          error_set(&source->error, "%s changed while it was being read", source->name);
 }
 
-/* Reads at least one byte. Returns 0 at the end, or if it fails, which sets source->error. */
+/* Reads at least one byte. Returns 0 at the end. On failure returns 0 with source->error set. */
 static size_t read_file(Source *source, void *bytes, size_t size) {
   for (;;) {
     if (source->once && !stream_wait(source->file, &source->abandoned)) {
@@ -57,7 +57,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
   }
 }
 
-/* Moves the rest of source->input to the front and appends to it. Returns false at the end. */
+/* Moves the unused input to the front of source->input and reads more. Returns false at the end. */
 static bool read_input(Source *source) {
   z_stream *stream = &source->stream;
   memmove(source->input, stream->next_in, stream->avail_in);
@@ -70,7 +70,7 @@ static bool read_input(Source *source) {
 
 /* ---- the data ---------------------------------------------------------------------------- */
 
-/* copy and unpack return how many bytes they wrote. At the end they set `ended` or `error`. */
+/* copy and unpack return the number of bytes written. At the end they set `ended` or `error`. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;
@@ -86,7 +86,7 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Skips zeros, which tapes and dd append to an archive, and begins the next member, if any. */
+/* Skips zeros, which tapes and dd append to an archive, then begins the next member, if any. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
   while (stream->avail_in > 0 || read_input(source)) {

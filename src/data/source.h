@@ -1,9 +1,9 @@
 /* Reads the bytes of a file, a pipe or standard input ("-"). Unpacks them if they begin as a gzip
    archive does (RFC 1952). An archive may have several members, and zeros after the last member.
 
-   A regular file must not change while it is open. Every read checks the file, and fails without
-   bytes if the file has changed. The read that finds an archive damaged also fails without bytes.
-   Damage is found no later than the end of the damaged member. */
+   A regular file must not change while it is open. Every read checks the file. If the file has
+   changed, or if the read finds an archive damaged, the read fails and returns no bytes. Damage is
+   found at the end of the damaged member at the latest. */
 #pragma once
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-/* Returns true if both stamps are of the same file in the same state. */
+/* Returns true if both stamps (results of fstat) are of the same file in the same state. */
 bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };
@@ -22,18 +22,18 @@ enum { SOURCE_INPUT = 1 << 16 };
 /* A source. Only one thread at a time may use a source, but any thread may set `abandoned`. Callers
    may read the fields of the first group. */
 typedef struct {
-  const char *name;  /* the name in messages */
+  const char *name;  /* the file's name in messages */
   struct stat stamp; /* the file's stamp when it was opened */
-  bool once;         /* a pipe, a device or standard input, which cannot be read a second time */
+  bool once;         /* true for a pipe, a device or standard input, which can be read only once */
   bool packed;       /* the file is a gzip archive */
   uint64_t size;     /* the size of the file itself, packed or not; 0 if unknown */
   uint64_t offset;   /* bytes of the file read so far */
   bool ended;
-  Error error; /* why it ended too early; empty if it did not */
+  Error error; /* why the source ended too early, or empty */
 
   int file;
-  atomic_bool abandoned; /* true ends reads that wait for a pipe's writer, now and later */
-  z_stream stream; /* avail_in bytes at next_in were read but are not used yet, packed or not */
+  atomic_bool abandoned; /* if true, no read waits for a pipe's writer any longer */
+  z_stream stream; /* next_in and avail_in are the bytes read but not used yet, packed or not */
   unsigned char input[SOURCE_INPUT];
 } Source;
 
@@ -41,7 +41,7 @@ typedef struct {
    `path` cannot be opened or read; the caller must call source_close even then. */
 bool source_open(Source *source, const char *path, Error *error);
 
-/* Reads `size` bytes (below 2^32), or fewer if the source ends. Returns how many it read. */
+/* Reads `size` bytes (below 2^32), or fewer if the source ends. Returns the number read. */
 size_t source_read(Source *source, char *bytes, size_t size);
 
 /* Closes the source; must be called even after source_open has failed. */

@@ -4,9 +4,9 @@
 
 #include "base/random.h"
 
-static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class is added to it */
+static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class's number is added */
 
-/* Returns the first row of interval j. The 1e-6 keeps 1 / 0.1 at 10, for example. */
+/* Returns the first row of interval j. Subtracting 1e-6 keeps 1 / 0.1 from becoming 11. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

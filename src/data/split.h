@@ -13,13 +13,13 @@
 
 /* The state of one class. */
 typedef struct {
-  uint64_t seen;     /* rows seen so far */
+  uint64_t seen;     /* number of rows so far */
   uint64_t interval; /* the number of intervals that have begun */
   uint64_t end;      /* the first row after the latest interval */
   uint64_t drawn;    /* the held-out row of the latest interval */
 } SplitClass;
 
-/* A pass over the file. It starts with `each` zero. */
+/* A pass over the file. At its start, `each` must be all zeros. */
 typedef struct {
   double share; /* above 0, below 1 */
   uint64_t seed;
@@ -31,5 +31,5 @@ typedef struct {
 /* Returns true if the split takes the next row of the file, which has this label. */
 bool split_takes(Split *split, int label);
 
-/* Returns an upper bound of how many rows are taken from a file that has at most `rows` rows. */
+/* Returns an upper bound of the rows taken from a file that has at most `rows` rows. */
 uint64_t split_most(const Split *split, uint64_t rows);

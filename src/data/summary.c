@@ -15,7 +15,7 @@ static int labels_that_occur(const DataSummary *s) {
 }
 
 bool data_is_sorted(const DataSummary *s, bool so_far) {
-  enum { FEWEST = 64 }; /* expected changes; a smaller number may be chance */
+  enum { FEWEST = 64 }; /* expected label changes; fewer changes could be chance */
   const double rows = (double)s->rows;
   double changes = rows;
   for (int c = 0; c < s->classes; c++)
@@ -80,12 +80,12 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* an earlier line of the run said so */
+  return trained || !s->sorted || s->streamed /* then the run has already said so */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
-/* Names the first labels without rows, such as 2 to 9. */
+/* Names the first range of labels without rows, such as 2 to 9. */
 static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) {
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
@@ -97,7 +97,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   return text;
 }
 
-/* Remarks on a few pixels too many for a square picture, which may be columns of other data. */
+/* Remarks if rows have a few pixels too many for a square, since these may be other columns. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
@@ -135,7 +135,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Remarks if the mean is far from training's mean m, and nearer to most - m, the inverse of m. */
+/* Remarks if the mean is far from the training rows' mean m and nearer to its inverse, most - m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

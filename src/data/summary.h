@@ -10,24 +10,24 @@
 enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct {
-  uint64_t rows;                        /* rows that were delivered */
-  uint64_t counts[DATASET_MAX_CLASSES]; /* rows of each label */
-  uint64_t alike;                       /* rows with the same label as the previous row */
+  uint64_t rows;                        /* number of delivered rows */
+  uint64_t counts[DATASET_MAX_CLASSES]; /* number of rows with each label */
+  uint64_t alike;                       /* number of rows with the previous row's label */
   int columns, inputs, classes;         /* fields per line; pixels per row; number of classes */
-  int least, greatest;                  /* the least and the greatest pixel of the file */
-  double mean;                          /* the mean of the file's pixels */
+  int least, greatest;                  /* the least and the greatest pixel value */
+  double mean;                          /* the mean pixel value */
   bool header, sorted;                  /* line 1 is a header; see data_is_sorted */
   dev_t device;
   ino_t inode; /* device and inode identify the file on this machine, so they are not saved */
 
-  /* Set by the code that trains on the rows: */
+  /* The code that trains on the rows sets the next two fields. */
   int white;     /* the pixel value that the network reads as 1; 0 if unknown */
-  bool streamed; /* every epoch keeps the file's order, except within a staging buffer */
+  bool streamed; /* rows are shuffled only within a staging buffer, not within the file */
 } DataSummary;
 
 /* Returns true if labels change from row to row less than half as often as in random order (Wald
    and Wolfowitz, "On a test whether two samples are from the same population", 1940, count such
-   runs). If `so_far`, more rows may follow, so rows with a single label count as sorted, too. */
+   runs). If `so_far`, more rows may follow, so that rows of a single label count as sorted, too. */
 bool data_is_sorted(const DataSummary *summary, bool so_far);
 
 /* Returns "60000 rows, 10 classes, pixels 0 to 255". */
@@ -38,7 +38,7 @@ ShortText data_text(const DataSummary *summary);
 char *data_to_json(const DataSummary *summary);
 bool data_from_json(DataSummary *summary, const char *text);
 
-/* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do. If
-   `trained` is not NULL, it is the summary of the training rows, and is compared with `rows`. */
+/* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do.
+   Compares `rows` with `trained`, the summary of the training rows, unless that is NULL. */
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,
                   void (*say)(void *context, const char *line), void *context);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct {
-  Engine engine; /* must be first: an Engine * is cast to Committee * */
+  Engine engine; /* must be first, because an Engine * is cast to a Committee * */
   int count;
   double *sums;     /* (staging_rows, classes), sums of the members' probabilities */
   Engine *member[]; /* (count) */
@@ -20,7 +20,7 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the other members before its upload makes it unreadable. */
+/* First copies the first member's buffer to the others, since it is unreadable after the upload. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;

@@ -14,11 +14,11 @@ typedef struct {
   const Pictures *pictures;
   int side, classes;
   SeenAnswer answer[PHOTOGRAPH_MOST]; /* the answers to one picture's digits */
-  bool shown;                         /* --show has drawn a picture */
-  Error failure;                      /* why the last picture without an answer has none, or "" */
+  bool shown;                         /* true once --show has drawn its picture */
+  Error failure;                      /* error of the latest picture without an answer, or "" */
 } Answers;
 
-/* The text of a row of digits, with blanks between the digits if the classes have names. */
+/* The text of a row of digits. Blanks separate the digits if the classes have names. */
 typedef char RowText[PHOTOGRAPH_MOST * (CLASS_NAME_MOST + 2)];
 
 /* Writes the row of digits that starts at digit `first` as text. Unsure digits become "?". Returns
@@ -34,7 +34,7 @@ static int write_row(const Answers *a, const Photograph *photograph, int first, 
 
 /* ---- lines of text ------------------------------------------------------------------------ */
 
-/* Writes the answers as text. A box has ImageMagick's form, so that it can be given to -crop. */
+/* Writes the answers as text. A box is written as the argument of ImageMagick's -crop. */
 static void write_text(const Answers *a, const char *path, const Photograph *photograph) {
   char name[4 * PATH_MAX];
   RowText row;
@@ -86,7 +86,7 @@ static void write_json(const Answers *a, const char *path, const Image *image,
 
 /* ---- one picture -------------------------------------------------------------------------- */
 
-/* Predicts digit i of the picture, which becomes dataset row 0, and sets a->answer[i]. */
+/* Uploads digit i of the picture to dataset row 0, predicts it and sets a->answer[i]. */
 static bool answer_digit(Answers *a, const char *path, const Photograph *photograph, int i,
                          Error *error) {
   const int size = a->side * a->side;
@@ -97,7 +97,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* makes ink as bright as in training */
+  for (int p = 0; p < size; p++) /* full ink, 255, becomes training's white */
     staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
@@ -117,7 +117,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    /* Keeps the error until the end, and reports the error kept before. */
+    /* Keeps the error, which may turn out to be the last, and reports the error kept before. */
     if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
     a->failure = *error;
     return true;
@@ -152,7 +152,7 @@ bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error) {
   good = good && standard_output_flush(error);
   if (!*a.failure.text) return good;
   if (good)
-    *error = a.failure; /* the caller prints *error */
+    *error = a.failure; /* the caller reports *error */
   else
     report_failure(pictures->report, &a.failure);
   return false;

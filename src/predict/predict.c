@@ -28,8 +28,8 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
-/* Takes a row, in file order. `row` is its number, from 1. pixels (inputs) and logits (classes) are
-   valid only during the call. To stop, returns false with *error set. */
+/* Takes a row. Rows come in file order; `row` counts from 1. pixels (inputs) and logits (classes)
+   are valid only during the call. To stop, returns false with *error set. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
@@ -107,7 +107,7 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bo
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
 
-enum { MISTAKES = 64 }; /* most mistakes in a picture */
+enum { MISTAKES = 64 }; /* maximum number of mistakes in a picture */
 
 /* The most confident wrong predictions so far, in order of confidence. */
 typedef struct {
@@ -115,7 +115,7 @@ typedef struct {
   Metrics *metrics;
   Mistake list[MISTAKES];
   int inputs, count;
-  double white; /* --pixel-max */
+  double white; /* the value of --pixel-max */
 } Gallery;
 
 /* Counts a row in the metrics. Adds a wrong prediction to the gallery. This is a PredictRow. */
@@ -135,7 +135,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   Mistake *mistake = &g->list[at];
   memmove(mistake + 1, mistake, (size_t)(g->count - 1 - at) * sizeof *mistake);
   *mistake = (Mistake){label, prediction, probability, row, {0}};
-  for (int i = 0; i < g->inputs; i++) /* --pixel-max becomes 255 */
+  for (int i = 0; i < g->inputs; i++) /* the value of --pixel-max becomes 255 */
     mistake->pixels[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   return true;
 }

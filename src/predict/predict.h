@@ -26,14 +26,12 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 /* Opens an engine that averages the probabilities of several trained networks (a committee, or
    ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). The `count` members, at least 1, have
    equal inputs, classes, batch and staging rows. The logits are logarithms of the mean
-   probabilities. They are not finite if a member's logits are not. The engine's config is that of
-   its first member. It has only the calls staging, upload, predict and close; the others are NULL.
-   It owns the members. If committee_open fails, it closes the members and returns NULL. */
+   probabilities. They are not finite if a member's logits are not. The engine has the config of
+   its first member, and only the calls staging, upload, predict and close; the others are NULL. It
+   owns the members. If committee_open fails, it closes the members and returns NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
-
-/* Evaluates a network on every row of a file, and draws the results. */
 
 /* The rows to evaluate and the pictures to draw. A picture with the file name "" is not drawn. */
 typedef struct {
@@ -41,7 +39,7 @@ typedef struct {
       rows; /* labelled rows for predict_open; weights and html also work without a path */
   const char *weights, *mistakes, *confusion; /* pictures to draw */
   const char *html;                           /* a web page to draw digits on */
-  DataSummary *read;                          /* receives the summary of the rows; may be NULL */
+  DataSummary *read; /* evaluate_file stores the rows' summary here, unless NULL */
 } EvaluateConfig;
 
 /* Returns false if a wanted picture cannot be drawn for this network. */
@@ -71,7 +69,7 @@ typedef struct {
   int count;
   double confidence; /* an answer is unsure if its probability is smaller */
   bool json;         /* print a line of JSON per picture instead of text */
-  const char *show;  /* the PNG to draw by plot_seen for the first answered picture, or "" */
+  const char *show;  /* PNG file that plot_seen draws for the first answered picture, or "" */
   const char *names; /* class names */
   struct Report *report;
 } Pictures;
