@@ -10,15 +10,15 @@
    Both have:
 
      Stored     the type of a value in shared memory
-     PLANES     copies of a slab there: one for each term
-     GAP        values left free between two lines of a slab
+     PLANES     how many planes a slab has in shared memory
+     GAP        unused values between two lines of a slab
      STEP       how many k a Fragment has
-     store()    stores four neighbours, fetched into registers, in a slab
-     Fragment   what a lane multiplies of A (IS_A) or B: 16 rows or columns of C, and STEP of k
+     store()    writes four fetched neighbours to a slab
+     Fragment   a lane's values of 16 rows of A (IS_A) or of 16 columns of B, for STEP k
      load()     loads a fragment from a slab
      multiply() piece += A B
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
-     SmallStep  the same for a small or medium tile, without a slab
+     SmallStep  multiplies what was fetched for a small or medium tile, which has no slab
 
    A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. ALONG_K is true
    if a line runs along k. */
@@ -33,9 +33,9 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in a warp's registers, as fetched. A sum does not depend on which
-   lane has which k, so each lane takes neighbours: lane 4 g + t has k + 4 t to k + 4 t + 3, of rows
-   index_of(g, half). */
+/* 16 x 16 values of an operand in a warp's registers, not yet split. Lanes may have any k, if A and
+   B have them in the same order. So each lane takes neighbours: lane 4 g + t has k + 4 t to k + 4 t
+   + 3, of rows index_of(g, half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
@@ -177,7 +177,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns the place of value `at` of a line. Words are swizzled: lanes read different banks. */
+  /* Returns where value `at` of a line is. Words are swizzled, so lanes read different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
@@ -214,7 +214,7 @@ struct FloatCores {
         unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
-  /* A lane multiplies values that other lanes fetched, so each warp has slabs of 16 x 16. */
+  /* Lanes exchange the values that they fetched through the warp's own slabs of 16 x 16. */
   template <class Operand> struct WarpSlab {
     static constexpr bool ALONG_K = Operand::ALONG_K;
     static constexpr int LINE = 16, PITCH = LINE;

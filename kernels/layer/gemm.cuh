@@ -12,13 +12,13 @@
    So forward, backward and weight gradient share one gemm.
 
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
-   at once. SLICES warps share a tile, and each sums a part of k (split-K). A fixed order adds their
-   sums.
+   at once. SLICES warps share a tile, and each sums a part of k (split-K). These sums are added in
+   a fixed order.
    - medium_tile: a block computes several 16 x 16 pieces, so that splitting a value once serves two
-   pieces. It pays if medium tiles fill the GPU. For one piece it would take 8 to 16 instructions
-   more than small_tile.
+   pieces. This pays if medium tiles fill the GPU. With one piece, medium_tile would take 8 to 16
+   instructions more than small_tile.
    - large_tile: slabs of A and B go to shared memory. A value is split once for several warps, and
-   the next slab is fetched meanwhile. It pays from some hundred rows on. */
+   the next slab is fetched meanwhile. This pays from a few hundred rows on. */
 #pragma once
 
 #include "layer/fragment.cuh"
@@ -101,13 +101,13 @@ template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
-  static constexpr int PITCH = COLUMNS + 1; /* of the finished tile in shared memory, in floats */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* slices that fit there */
+  static constexpr int PITCH = COLUMNS + 1; /* floats from row to row of a tile in shared memory */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles that fit there */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds up the slices, in a fixed order, to SUMS tiles in shared memory. The caller adds these. */
+/* Adds the slices in a fixed order into SUMS tiles in shared memory. The caller adds the tiles. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -151,7 +151,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply this warp's part of k. After a fragment's split its next step is fetched. */
+  /* Split and multiply this warp's part of k. After each split the next step is fetched. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += Shape::STRIDE) {
@@ -205,7 +205,7 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH is the largest with which the terms of both slabs fit into 48 KB of shared memory. */
+/* DEPTH is the largest for which the terms of both slabs fit into 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
 /* For few columns. With these tiles a layer of 100 neurons keeps every multiprocessor busy. */
@@ -263,7 +263,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT neighbours of a row, of which `count` exist. If `vector`, they move as 16-byte words. */
+/* SEGMENT neighbours of a row, of which `count` exist. If `vector`, 16-byte accesses are used. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -401,8 +401,8 @@ constexpr unsigned MULTIPROCESSORS = 132; /* on a big GPU */
 
 /* Returns true if medium tiles are faster than small tiles: if the rounds of tiles are at least
    BUSY % full and every warp has a k-step. On an H200, for weights (1000, 784) and 128 rows, medium
-   tiles took 6.1 us and small tiles 7.9. Where the condition fails, medium tiles lose: 11.3 us to
-   9.5 for (300, 784) and 512 rows, in 160 tiles, and 3.9 to 3.1 for (300, 100) and 256. */
+   tiles took 6.1 us and small tiles 7.9. Where the condition fails, medium tiles are slower: 11.3
+   us and 9.5 for (300, 784) and 512 rows (160 tiles), 3.9 and 3.1 for (300, 100) and 256 rows. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);

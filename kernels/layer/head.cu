@@ -69,7 +69,7 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity without such a class. */
+/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity if there is none. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -90,7 +90,7 @@ struct Head {
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
   Terms dz = {}, dx = {}; /* planes that are written instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* the factor that dropout multiplied X by; dX gets it, too */
+  float scale = 1.0f; /* dropout multiplied X by it; dX is multiplied by it, too */
   Target target = {};
 };
 
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* this thread's inputs; beyond the end, the last input with x = 0 */
+  int input[VALUES]; /* indices of this thread's inputs; beyond the end, in - 1, with x = 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);

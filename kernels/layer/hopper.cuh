@@ -53,8 +53,8 @@ __device__ inline float4 load_cluster(uint32_t address) {
 
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
-/* Prepares a barrier. Its phases are 0, 1, 0, ... A phase ends when `arrivals` threads and all
-   expected bytes arrived. */
+/* Prepares a barrier. Its phases are numbered 0, 1, 0, 1, ... A phase ends when `arrivals` threads
+   and all expected bytes have arrived. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
@@ -103,7 +103,7 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns: how many to copy */
-  size_t pitch, plane;      /* distance of two rows, of two planes, in values */
+  size_t pitch, plane;      /* values from row to row, and from plane to plane */
 };
 
 /* Describes matrix `of` to the copy engine. A box has `high` rows, `wide` (32 or 64) columns and
@@ -134,7 +134,7 @@ static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int 
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* Fetches a matrix's description early. It is a __grid_constant__ parameter. */
+/* Fetches a matrix's description early. It must be a __grid_constant__ parameter. */
 __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -153,7 +153,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* Starts to copy a box to the same place in both blocks of a pair. Both barriers count it. */
+/* Starts to copy a box to the same place in both blocks of a pair. Each barrier counts its copy. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -177,7 +177,7 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Starts to copy from global to shared memory, both aligned to 16 bytes. The barrier counts it. */
+/* Starts to copy from global to shared memory, in words of 16 bytes. The barrier counts bytes. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),
@@ -200,10 +200,10 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Returns wgmma's description of an operand, which consists of matrices of 8 rows x 16 bytes. They
-   are `leading` bytes apart in one direction and `stride` bytes in the other. */
+/* Returns wgmma's description of an operand, which consists of matrices of 8 rows x 16 bytes. These
+   matrices are `leading` bytes apart in one direction and `stride` bytes in the other. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
-  constexpr uint32_t ADDRESSES = 1 << 18; /* higher bits are the block's number */
+  constexpr uint32_t ADDRESSES = 1 << 18; /* higher address bits name the block */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
@@ -219,7 +219,7 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
 /* The distance to the operand of the next 16 k, in units of 16 bytes: half a row or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Call it before multiply_*(). The accumulators are the tensor cores' until wait_for_groups(). */
+/* Call it before multiply_*(). Then leave the accumulators alone until wait_for_groups(). */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -277,7 +277,7 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
-/* d (64, N) = A B over 16 k, plus d if `adds`. A (64, 16) is in registers, as for mma.sync. */
+/* d (64, N) = A B, plus d if `adds`. A (64, 16) is in a warpgroup's registers, as for mma.sync. */
 #define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
 #define SUMS_20 SUMS_16(0), SUMS_4(16)
 #define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \

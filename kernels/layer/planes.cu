@@ -7,7 +7,7 @@ namespace {
 constexpr int PLANE_THREADS = 256, PIXELS = 8; /* PIXELS: pixels of a row that a thread copies */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, with a 1 after each row. Each thread has 8. */
+/* Writes the batch's pixels as one plane, with a 1 after each row. Each thread has 8 values. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -30,7 +30,7 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats into planes. Thread: two neighbours. A value is 4 bytes read, 2 TERMS written. */
+/* Splits floats into planes. Thread: two neighbours. It reads 4 and writes 2 TERMS bytes each. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;
@@ -66,8 +66,8 @@ struct ScaledArrays {
   ScaledArray of[MAX_SCALED];
 };
 
-/* Finds the largest magnitude of each array, as a float's bits. blockIdx.y is the array. Such bits
-   compare like the floats, so atomicMax works. */
+/* Finds the largest magnitude of array blockIdx.y, as a float's bits. The larger of two magnitudes
+   has the larger bits, so atomicMax works. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -90,7 +90,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
    the product of two scales has an inverse in float32. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
-  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents */
+  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents of 2 */
   const int i = threadIdx.x;
   pdl_wait();
   if (i >= count) return;

@@ -7,8 +7,8 @@
 #include "batch.cuh"
 #include "ptx.cuh"
 
-/* How an operand lies in memory: a row is one m or n (ALONG_K), or one k (ACROSS_K). wgmma has the
-   same numbers. */
+/* How an operand lies in memory: a row has all k of one m or n (ALONG_K), or all m or n of one k
+   (ACROSS_K). wgmma uses the same numbers. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
 /* Planes to write: (terms, rows, pitch). d is NULL if no planes are needed. */
@@ -78,8 +78,8 @@ __device__ inline void store_quad(float *d, const Quad &q) {
   *reinterpret_cast<float4 *>(d) = {q.value[0], q.value[1], q.value[2], q.value[3]};
 }
 
-/* Stores the terms of four neighbours from `column` on, a multiple of 4. FULL is true if all four
-   are in the row. */
+/* Stores the terms of four neighbours from `column` (a multiple of 4) on. If FULL, all four are in
+   the row. */
 template <int TERMS, bool FULL>
 __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, float scale) {
   uint32_t near[TERMS], far[TERMS];

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int WARPS = 4; /* rows of a block: a batch of 64 uses 16 multiprocessors */
+constexpr int WARPS = 4; /* one row each, so a batch of 64 uses 16 multiprocessors */
 
 /* The largest of some logits, and the sum of exp(z - largest) over these logits. */
 struct Online {
@@ -23,14 +23,14 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. Warp: one row. It reads 4 bytes per class twice. */
+/* Computes each row's results and gradient. Warp: one row. It reads each logit twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
-  const int label = batch.d_labels[dataset_row(batch, r)]; /* known before the logits */
+  const int label = batch.d_labels[dataset_row(batch, r)]; /* needs no wait */
   pdl_wait();
   const float *z = d_z + (size_t)r * classes;
   float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;

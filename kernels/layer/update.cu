@@ -1,7 +1,7 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
    gradient stays in registers, so 16 bytes move per weight; level `none` moves 24. The bias is the
-   weight of an input that is always 1: column `in` of X, which only the loads know. If the batch is
-   long, several blocks share its rows (split-K); their sums are added in a fixed order. With
+   weight of an input that is always 1: column `in` of X, which the loads make up. If the batch has
+   many rows, several blocks share them (split-K); their sums are added in a fixed order. With
    several ranks the kernel only stores the gradient. */
 #include "layer/gemm.cuh"
 
@@ -76,7 +76,7 @@ struct PartialOrUpdate {
   }
 };
 
-/* One layer of a launch. Its blocks are numbered from first_block on, up to the next layer's. */
+/* One layer of a launch. Its blocks have the numbers from first_block on. */
 struct Share {
   LayerUpdate layer;
   bool vector;

@@ -30,7 +30,7 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
 
 /* Returns true if mma.sync is faster than wgmma for updates. A wgmma block fills a whole
    multiprocessor. With few products per weight it waits for memory; the smaller blocks of mma.sync
-   have more loads in flight. With few tiles they leave fewer multiprocessors idle. */
+   have more loads in flight. With few tiles, small blocks leave fewer multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;
@@ -39,7 +39,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
          (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
-/* The layers run in reverse order. Pixels have the fewest products and fill the gaps at the end. */
+/* The layers run in reverse order: the pixels' tiles, the shortest, fill the gaps at the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {

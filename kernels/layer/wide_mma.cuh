@@ -19,21 +19,21 @@ namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
 constexpr int DEPTH = 32;                        /* how many k a stage has */
-constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled, another multiplied */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
 
 /* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of the tile. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
   static constexpr int BLOCKS = BLOCKS_; /* blocks that a multiprocessor holds at once */
-  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* bytes of an operand's term in a stage */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* of one term of an operand, per stage */
 };
 using LargeTile = Tile<128, 2>;
 using SmallTile = Tile<64, 4>;
 
 template <int TERMS, class Tile> constexpr int STAGE_BYTES = 2 * TERMS *Tile::TERM_BYTES;
 
-/* An operand's planes: (sides, k) if ALONG_K, (k, sides) if ACROSS_K. Sides: rows of A, columns of
-   B. */
+/* An operand's planes: (sides, k) if ALONG_K, (k, sides) if ACROSS_K. A side is a row of A or a
+   column of B. */
 struct Operand {
   const uint16_t *d;
   size_t plane;
@@ -77,7 +77,7 @@ template <Major MAJOR, int SIDE> struct Copies {
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
   static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
   const uint16_t *from;
-  int line, column; /* line and column in the planes */
+  int line, column; /* where the first word of the next stage is in the planes */
   int place;
 
   /* `first` is the tile's first row of A or first column of B. */
@@ -119,8 +119,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Loads the fragment 16 i sides and 16 step k further on. A step along a line is an exclusive or,
-     because the swizzle of the line is an exclusive or. */
+  /* Loads the fragment that is 16 i sides and 16 * step k further on. A move along a line is an
+     exclusive or, because the swizzle of the line is an exclusive or. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
@@ -131,7 +131,7 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
 
-/* Waits for the oldest of the `stages` - 1 groups of copies in flight. */
+/* Waits until the oldest of `stages` - 1 groups of copies has arrived. */
 __device__ inline void await_oldest(int stages) {
   if (stages == 2)
     await_groups<0>();
@@ -197,14 +197,14 @@ template <class Kind, class Tile> struct Quarter {
 #pragma unroll 1
     for (int block = 0; block < blocks; block++) {
       await_oldest(stages); /* this thread's part of the stage has arrived */
-      __syncthreads();      /* all parts have arrived, and all have read the previous stage */
+      __syncthreads();      /* all parts have arrived, and all warps have read the previous stage */
       copy(block + stages - 1, free);
       multiply_stage<TERMS_A, TERMS_B>(filled);
       free = filled;
       filled = filled + BYTES == end ? ring : filled + BYTES;
     }
     await_groups<0>();
-    __syncthreads(); /* the ring may be reused */
+    __syncthreads(); /* finish_tile() overwrites the ring */
   }
 
   /* Finishes a warp's quarter, 16 rows at a time, through shared memory. */

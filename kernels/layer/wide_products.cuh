@@ -15,10 +15,10 @@
    An Epilogue splits a result into terms once. It gets four neighbours of a row of C at a time:
 
      once()        returns what a tile loads once
-     is_full()     returns whether rows of Quads up to a column start on 16 bytes and exist
+     is_full()     returns whether all columns before a column exist and Quads are aligned words
      prefetch()    loads what store() needs; if not FULL, it may be called out of bounds
      store()       finishes and stores the neighbours, in bounds
-     store_last()  stores the last column of C, if LAST_APART says that it lies elsewhere */
+     store_last()  stores the last column of C if it has an array of its own (LAST_APART) */
 #pragma once
 
 #include "layer/planes.cuh"
@@ -31,7 +31,7 @@ namespace wide {
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* corrects the last column's sums, because its 1 is not scaled */
+  float one;      /* another factor for the last column's sums, whose 1 was not scaled */
   float unscaled; /* the factor that removes the scales from a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
@@ -101,8 +101,8 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Multiplies the gradient by the activation's slope and stores dX. The activation's first term
-   suffices. */
+/* Multiplies the gradient by the activation's slope and stores dX. The slope depends only on the
+   activation's first term. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
@@ -198,12 +198,12 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns a value's place in shared memory. Columns are swizzled: lanes use different banks. */
+/* Returns a value's place in shared memory. Columns are swizzled, so lanes use different banks. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. If the quad has C's last column, returns its sum. */
+/* Finishes and stores the sums v of a quad. If C's last column is in the quad, returns its sum. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,
@@ -263,7 +263,7 @@ cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cuda
 #define FOR_EACH_WIDE_KIND(DO)                                                                     \
   DO(Forward, 1) DO(Forward, 2) DO(Backward, 1) DO(Backward, 2) DO(Update, 1) DO(Update, 2)
 
-/* wide_test_mma() sets it: a tile's side, or 0. */
+/* The side of tiles that wide_test_mma() asked for, or 0. */
 inline std::atomic<int> mma_side{0};
 
 /* Returns true if the program's code for wgmma runs on the current device. */
@@ -271,7 +271,7 @@ bool has_wgmma();
 
 /* The facts about the current device that a launch depends on. */
 struct Gpu {
-  int multiprocessors, shared_bytes; /* shared_bytes: of a multiprocessor */
+  int multiprocessors, shared_bytes; /* shared_bytes: per multiprocessor */
 };
 
 static inline cudaError_t ask_gpu(Gpu *gpu) {

@@ -88,7 +88,7 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch. Tiles of pixels take half of the time: `half` counts them. */
+/* The tiles of a launch. `half` counts tiles of pixels, which take half of the time. */
 struct Tiles {
   int whole, half;
 };
@@ -100,7 +100,7 @@ double waves(const Tiles &tiles, int multiprocessors) {
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are faster than 128 x 128. The unit is a block of k. */
+/* Returns true if tiles of 128 x 256 are faster than 128 x 128. A block of k takes 1. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -125,7 +125,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks how many clusters of each size the first device runs at once. A cluster needs one GPC. */
+/* Asks how many clusters of each size the first device runs at once. A GPC must hold a cluster. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -149,7 +149,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Factors &f = work.product[i];
-    const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* B */
+    const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* both about B */
     const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
     TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, SIDE, f.a.terms, &p.a));
     TRY(describe(f.b, along ? f.k : f.n, Kind::B, sides, along && shared ? 1 : f.b.terms, &p.b));
@@ -162,8 +162,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Returns false, too, if the other kernels were compiled for another architecture: launch_pdl()
-   treats all kernels alike. */
+/* Also returns false if the other kernels were compiled for another architecture, because
+   launch_pdl() expects one architecture for all. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;

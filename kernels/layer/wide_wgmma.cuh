@@ -122,7 +122,7 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of B if B lies ALONG_K. A box is all of this, or in a pair half of a term. */
+/* Copies a block of k of B if B lies ALONG_K: one box. In a pair, a box is half of one term. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -141,7 +141,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* Stores the 8 rows with this r (multiply_128) of a half, COUNT columns of them, from `row` on. */
+/* Stores the 8 rows of a half that have this r in multiply_128(): COUNT columns from `first` on. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -404,7 +404,7 @@ __global__ void __launch_bounds__(THREADS, 1)
   extern __shared__ unsigned char shared[];
   using Ring = wgmma::Ring<Kind::TERMS, Schedule>;
   Ring &ring = *reinterpret_cast<Ring *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
-  /* one value per warp */
+  /* the shuffle tells the compiler that a warp has one value */
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0);
   const int blocks = all.pair ? 2 : all.splits;
   const Block<Kind, Schedule> block = {all, ring, cluster_rank()};
