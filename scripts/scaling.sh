@@ -4,7 +4,6 @@
 # docs/results/scaling-NAME.json (NAME is the GPU's short name or cpu) and prints them as a table. With FILE it only
 # prints that file's table. A rank has as many cores in every run as in the run with the most ranks.
 #   RANKS    numbers of ranks  [1 2 4 ... up to the number of GPUs or cores]
-#   SECONDS_AT_MOST  start no more runs after this time  [600]
 set -euo pipefail
 # shellcheck source=scripts/run_words.sh
 . "$(dirname "$0")/run_words.sh"
@@ -12,51 +11,44 @@ set -euo pipefail
 # Column `times` is the speedup over one rank. Column `part` is a rank's rows per second, divided by the rows per second
 # of a single rank with as many rows per step.
 table() {
-  echo 'network precision batch ranks ms times part' | tr ' ' '\t'
-  sed -nE 's/.*"mlp-train","network":"(.*)","precision":"(.*)","batch":(.*),"ranks":(.*),"rows".*"ms":([^,]*),.*/\1 \2 \3 \4 \5/p' "$1" |
-    awk -v OFS='\t' '{ ms[$1, $2, $3, $4] = $5; line[NR] = $0 }
-      function quotient(a, b) { return a && b ? sprintf("%.2f", a / b) : "-" }
-      END { for (i = 1; i <= NR; i++) {
-        $0 = line[i]
-        print $1, $2, $3, $4, $5, quotient(ms[$1, $2, $3, 1], $5), quotient(ms[$1, $2, $3 / $4, 1], $5 * $4) } }'
+  awk -F '[{",:]+' -v OFS='\t' '
+    function quotient(a, b) { return a && b ? sprintf("%.2f", a / b) : "-" }
+    BEGIN { print "network", "precision", "batch", "ranks", "ms", "times", "part" }
+    $3 != "mlp-train" { next }
+    NR == FNR { ms[$5, $7, $9, $11] = $15; next } # the first of two passes
+    { print $5, $7, $9, $11, $15, quotient(ms[$5, $7, $9, 1], $15), quotient(ms[$5, $7, $9 / $11, 1], $15 * $11) }' "$1" "$1"
 }
 [ $# = 0 ] || { table "$1" && exit; }
 
-machine=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null) || machine=
-if [ -n "$machine" ]; then
+if machine=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null); then
   name=$(short_name <<<"${machine%%,*}") most=$(wc -l <<<"$machine") options=(--device cuda --fusion step --epochs 12)
+  cases=('2500,2000,1500,1000,500 '{fp32,tf32}' 4096' '300,100 '{fp32,tf32}' 1024')
 else
   machine=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo) name=cpu most=$(nproc) options=(--device cpu --epochs 6)
+  cases=('300,100 fp32 256') # a wide network would take hours
 fi
-read -ra ranks <<<"${RANKS-}"
-[ ${#ranks[@]} != 0 ] || for ((n = 1; n <= most; n *= 2)); do ranks+=("$n"); done
+read -ra ranks <<<"${RANKS:-$(for ((n = 1; n <= most; n *= 2)); do printf '%s ' $n; done)}"
 [ "$name" != cpu ] || options+=(--threads $((most > ranks[-1] ? most / ranks[-1] : 1)))
 command -v mpirun >/dev/null || complain 1 'there is no mpirun: make setup MPI=1, then make'
-scripts/download_mnist.sh || exit
+scripts/download_mnist.sh
 log=build/scaling.jsonl lines=docs/results/scaling-$name.json
 printf '{"machine":"%s x %s","sources":"%s","command":"RANKS=\\"%s\\" scripts/scaling.sh"}\n' \
   "$most" "${machine%%$'\n'*}" "$(make -s SETUP=0 print-sources)" "${ranks[*]}" >"$lines"
 
-# point HIDDEN PRECISION BATCH RANKS prints the line of a run. The first two epochs read the file and do not count.
-point() {
-  local case
-  printf -v case '"who":"mlp-train","network":"784-%s-10","precision":"%s","batch":%d,"ranks":%d' "${1//,/-}" "${@:2}"
-  ! grep -qF "$case," "$lines" && [ $SECONDS -lt "${SECONDS_AT_MOST:-600}" ] || return 0
-  rm -f $log
-  timeout 60 tests/support/mpirun.sh "$4" ./mlp-train "${options[@]}" --hidden "$1" --precision "$2" --batch "$3" \
-    --lr 0.01 --test none --quiet --log $log >/dev/null || return 0
-  sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' $log | tail -n +3 | sort -g |
-    awk -v case="$case" '{ t[NR] = 1e3 * $1 }
-      END { printf "{%s,\"rows\":%d,\"ms\":%.6g,\"ms_min\":%.6g,\"ms_max\":%.6g,\"epochs\":%d}\n", case, $2,
-            (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, t[1], t[NR], NR }' >>"$lines"
-}
-
-cases=('2500,2000,1500,1000,500 '{fp32,tf32}' 4096' '300,100 '{fp32,tf32}' 1024')
-[ "$name" != cpu ] || cases=('300,100 fp32 256') # a wide network would take hours
 for words in "${cases[@]}"; do
   read -r hidden precision batch <<<"$words"
-  for rows in $((4 * batch)) "$batch" 'batch * n'; do
-    for n in "${ranks[@]}"; do point "$hidden" "$precision" $((rows)) "$n"; done
-  done
+  for n in "${ranks[@]}"; do printf "%s $n\n" $((4 * batch)) "$batch" $((batch * n)); done | sort -u -k 1,1nr -k 2n |
+    while read -r batch n; do
+      rm -f $log
+      timeout 60 tests/support/mpirun.sh "$n" ./mlp-train "${options[@]}" --hidden "$hidden" --precision "$precision" \
+        --batch "$batch" --lr 0.01 --test none --quiet --log $log </dev/null >/dev/null || continue
+      printf -v case '"who":"mlp-train","network":"784-%s-10","precision":"%s","batch":%d,"ranks":%d' \
+        "${hidden//,/-}" "$precision" "$batch" "$n"
+      # The first two epochs read the file and do not count.
+      sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' $log | tail -n +3 | sort -g |
+        awk -v case="$case" '{ t[NR] = 1e3 * $1 }
+          END { printf "{%s,\"rows\":%d,\"ms\":%.6g,\"ms_min\":%.6g,\"ms_max\":%.6g,\"epochs\":%d}\n", case, $2,
+                (t[int((NR + 1) / 2)] + t[int(NR / 2) + 1]) / 2, t[1], t[NR], NR }' >>"$lines"
+    done
 done
 table "$lines"
