@@ -22,16 +22,10 @@ import time
 
 INPUTS, CLASSES = 784, 10
 MOMENTUM = 0.9
-PRECISIONS = ("fp32", "tf32")
 EPOCHS = 9  # number of timed epochs
+START = time.monotonic()
 
-COMPILED = "PyTorch, torch.compile, epoch in one graph"
-SCAN = "JAX, epoch in one lax.scan"
-
-
-def learning_rate(case):
-    """Returns the learning rate of a case, by the rule in src/bench/levels.c."""
-    return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
+Case = collections.namedtuple("Case", "hidden batch networks precision")
 
 
 def read_sets(*names):
@@ -56,9 +50,6 @@ def initial_parameters(hidden):
     return layers
 
 
-Case = collections.namedtuple("Case", "hidden batch networks precision", defaults=(None, None, None, None))
-
-
 def write(**line):
     """Prints a line like src/measure/record.c: numbers have seven digits, and keys without a value are left out."""
     short = {key: float(f"{value:.7g}") if isinstance(value, float) else value
@@ -66,44 +57,42 @@ def write(**line):
     print(json.dumps(short, separators=(",", ":")), flush=True)
 
 
-def write_case(peer, case=Case(), **results):
-    hidden = ",".join(map(str, case.hidden)) if case.hidden is not None else None
-    write(case="epoch", peer=peer, **{**case._asdict(), "hidden": hidden}, **results)
-
-
 def reason_of(failure):
     return " ".join(f"{type(failure).__name__}: {failure}".split())[:300]
 
 
-def time_epochs(epoch, wait):
-    """Returns the seconds of each of EPOCHS epochs. One epoch before them is not timed."""
+def time_epochs(epoch):
+    """Returns the seconds of each of EPOCHS calls, which wait for the GPU. One call before them is not timed."""
     seconds = []
     for _ in range(EPOCHS + 1):
         start = time.perf_counter()
         epoch()
-        wait()
         seconds.append(time.perf_counter() - start)
     return seconds[1:]
 
 
-def run_cases(deadline, peer, arguments, networks, rows, measure):
-    """Calls measure(case), which returns (seconds of EPOCHS epochs, test accuracy). If a case fails, the others run."""
-    cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, networks, PRECISIONS)]
+def run_cases(arguments, peer, rows, measure):
+    """Calls measure(case, learning rate), which returns (seconds of EPOCHS epochs, test accuracy). If a case fails, the
+    others run."""
+    cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, arguments.networks,
+                                                       ("fp32", "tf32"))]
     for i, case in enumerate(cases):
-        if time.monotonic() > deadline:
-            write_case(peer, reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
+        if time.monotonic() - START > arguments.seconds:
+            write(case="epoch", peer=peer, reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
             return
         print("compare_peers:", peer, *case, file=sys.stderr, flush=True)
+        line = {"case": "epoch", "peer": peer, **case._asdict(), "hidden": ",".join(map(str, case.hidden))}
         try:
-            seconds, accuracy = measure(case)
+            rate = 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))  # the rule of src/bench/levels.c
+            seconds, accuracy = measure(case, rate)
             ms = [1e3 * time / case.networks for time in seconds]
-            write_case(peer, case, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
-                       us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
+            write(**line, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
+                  us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
         except Exception as failure:  # the other cases run after any failure
-            write_case(peer, case, reason=reason_of(failure))
+            write(**line, reason=reason_of(failure))
 
 
-def run_torch(deadline, arguments):
+def prepare_torch():
     import torch
 
     if not torch.cuda.is_available():
@@ -111,7 +100,7 @@ def run_torch(deadline, arguments):
     x, y, test_x, test_y = (torch.from_numpy(array).to("cuda") for array in read_sets("train", "test"))
     y, test_y = y.long(), test_y.long()
 
-    def measure(case):
+    def measure(case, rate):
         torch.compiler.reset()
         torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
         layers = []
@@ -122,7 +111,7 @@ def run_torch(deadline, arguments):
                 linear.bias.copy_(torch.from_numpy(biases))
             layers += [linear, torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
-        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate(case), momentum=MOMENTUM, fused=True)
+        optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, fused=True)
         order = torch.randperm(len(x), device="cuda")
 
         def loss(pixels, labels):
@@ -153,15 +142,16 @@ def run_torch(deadline, arguments):
         def epoch():
             order.copy_(torch.randperm(len(x), device="cuda"))
             graph.replay()
+            torch.cuda.synchronize()
 
-        seconds = time_epochs(epoch, torch.cuda.synchronize)
+        seconds = time_epochs(epoch)
         with torch.no_grad():
             return seconds, (model(test_x).argmax(dim=1) == test_y).float().mean().item()
 
-    run_cases(deadline, COMPILED, arguments, (1,), len(x), measure)
+    return len(x), measure
 
 
-def run_jax(deadline, arguments):
+def prepare_jax():
     import jax
     import jax.numpy as jnp
 
@@ -175,20 +165,20 @@ def run_jax(deadline, arguments):
         weights, biases = parameters[-1]
         return x @ weights.T + biases
 
-    def loss(parameters, x, y, all_rows):
+    def loss(parameters, x, y):
         chances = jax.nn.log_softmax(logits_of(parameters, x))
         hot = y[:, None] == jnp.arange(CLASSES)[None, :]
-        return -jnp.where(hot, chances, 0).sum() / all_rows
+        return -jnp.where(hot, chances, 0).sum() / len(x)
 
-    def measure(case):
+    def measure(case, rate):
         # JAX's default precision on a GPU with tensor cores is tf32.
         jax.config.update("jax_default_matmul_precision", "default" if case.precision == "tf32" else "highest")
-        rate, whole = learning_rate(case), len(x) // case.batch * case.batch
+        whole = len(x) // case.batch * case.batch
 
         def run(state, key, x, y):
             def step(state, batch_rows):
                 parameters, momenta = state
-                gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows], len(batch_rows))
+                gradients = jax.grad(loss)(parameters, x[batch_rows], y[batch_rows])
                 momenta = jax.tree.map(lambda m, g: MOMENTUM * m + g, momenta, gradients)
                 return (jax.tree.map(lambda p, m: p - rate * m, parameters, momenta), momenta), None
 
@@ -208,17 +198,19 @@ def run_jax(deadline, arguments):
 
         def epoch():
             nonlocal state
-            state = run(state, next(keys), x, y)
+            state = jax.block_until_ready(run(state, next(keys), x, y))
 
-        seconds = time_epochs(epoch, lambda: jax.block_until_ready(state))
+        seconds = time_epochs(epoch)
         if case.networks > 1:
             return seconds, None
         return seconds, float((logits_of(state[0], test_x).argmax(axis=1) == test_y).mean())
 
-    run_cases(deadline, SCAN, arguments, arguments.networks, len(x), measure)
+    return len(x), measure
 
 
-FRAMEWORKS = {"jax": ("JAX", run_jax), "torch": ("PyTorch", run_torch)}
+# A framework's name, what is measured of it, and a function that returns (rows, measure) for run_cases.
+FRAMEWORKS = {"jax": ("JAX", "epoch in one lax.scan", prepare_jax),
+              "torch": ("PyTorch", "torch.compile, epoch in one graph", prepare_torch)}
 
 
 def numbers(text):
@@ -235,19 +227,18 @@ def main():
                         help="rows of a step [64,256,1024,4096]")
     parser.add_argument("--networks", default="1", type=numbers, help="networks at once [1]")
     arguments = parser.parse_args()
-    deadline = time.monotonic() + arguments.seconds
+    if arguments.framework == "torch":
+        arguments.networks = (1,)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    title, run = FRAMEWORKS[arguments.framework]
+    name, what, prepare = FRAMEWORKS[arguments.framework]
     try:
-        version = importlib.metadata.version(arguments.framework)
+        write(case="peers", name=f"{name} {importlib.metadata.version(arguments.framework)}",
+              command=" ".join(["scripts/compare_peers.py", *sys.argv[1:]]))
+        run_cases(arguments, f"{name}, {what}", *prepare())
     except importlib.metadata.PackageNotFoundError:
-        write_case(title, reason="not installed")
-        return
-    write(case="peers", name=f"{title} {version}", command=" ".join(["scripts/compare_peers.py", *sys.argv[1:]]))
-    try:
-        run(deadline, arguments)
+        write(case="epoch", peer=name, reason="not installed")
     except Exception as failure:  # such as a missing GPU
-        write_case(title, reason=reason_of(failure))
+        write(case="epoch", peer=name, reason=reason_of(failure))
 
 
 if __name__ == "__main__":
