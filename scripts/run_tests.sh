@@ -18,15 +18,14 @@ export LC_ALL=C # otherwise bash would complain in every scenario if the locale 
 # write a skipped test as "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
 # shellcheck disable=SC2016 # awk expands $0
 export summary='
-/^1\.\.[0-9]+$/   { planned += substr($0, 4); next }
-/^(not )?ok [0-9]+ (# SKIP |.* # SKIP$)/ {
-  reasons[skipped++] = reason == "" ? "no reason is given" : reason
+/^1\.\.[0-9]+$/     { planned += substr($0, 4); next }
+!/^(not )?ok [0-9]/ { reason = $0; next }
+{
+  if (/^(not )?ok [0-9]+ (# SKIP |.* # SKIP$)/) reasons[skipped++] = reason == "" ? "no reason is given" : reason
+  else if (/^ok/) passed++
+  else failed++
   reason = ""
-  next
 }
-/^ok [0-9]/       { passed++; reason = ""; next }
-/^not ok [0-9]/   { failed++; reason = ""; next }
-                  { reason = $0 }
 END {
   if (passed + failed + skipped < planned || (status != 0 && !failed)) failed++
   print passed + 0, failed + 0, skipped + 0
