@@ -23,11 +23,6 @@ find_nvcc() {
 
 has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
 
-# Links a program, because a compiler without its libraries can still read headers.
-has_openmp() {
-  "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null
-}
-
 # For clang and clang-19, OpenMP is in separate packages: libomp-dev, libomp-19-dev.
 compiler_packages() {
   local name=${compiler[0]##*/}
@@ -39,7 +34,8 @@ compiler_packages() {
 
 missing_packages() {
   has make || echo make
-  has_openmp || compiler_packages
+  # Links a program, because a compiler without its libraries can still read headers.
+  "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null || compiler_packages
   [ -z "$nvcc" ] || has g++ || echo g++ # nvcc lets g++ compile the host code of a file
   local pair
   for pair in csv.h:libcsv stb/stb_image.h:libstb ini.h:libinih jansson.h:libjansson zlib.h:zlib1g cmocka.h:libcmocka \
