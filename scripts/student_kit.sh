@@ -23,13 +23,9 @@ mkdir -p "$kit"
 tar -cf - "${files[@]}" | tar -xf - -C "$kit"
 cp src/exercise/kit.mk "$kit/Makefile"
 # Links to files that the kit lacks become plain text, even links that continue on the next line.
-while read -r page; do
-  { grep -o ']([^)#]*' "$page" || true; } | sed 's/^](//' | sort -u | while read -r target; do
-    if [[ -z $target || $target = *://* || -e ${page%/*}/$target ]]; then continue; fi
-    pattern=$(printf '%s' "$target" | sed 's/[.[\*^$|]/\\&/g')
-    sed -z -i -E "s|\[([^]]*)\]\(${pattern}(#[^)]*)?\)|\1|g" "$page"
-  done
-done < <(find "$kit" -name '*.md')
+find "$kit" -name '*.md' -exec perl -0777 -pi -e '
+  ($folder = $ARGV) =~ s|[^/]*$||;
+  s{\[([^]]*)\]\((?![^)#]*://)([^)#]+)(#[^)]*)?\)}{-e $folder . $2 ? $& : $1}ge' {} +
 # The same files must give the same kit, byte for byte.
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$1" -cf - student-kit |
   gzip -n >"$kit.tar.gz"
