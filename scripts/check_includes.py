@@ -26,9 +26,8 @@ for path in sorted(path for top in ("src", "kernels") for path in pathlib.Path(t
         if not to:
             bad.append(f"{path}: there is no {name}")
             continue
-        here, there = folder(path), folder(to)
-        if path.with_suffix("") != to.with_suffix(""):
-            files.setdefault(path.with_suffix(""), set()).add(to.with_suffix(""))
+        here, there, stem = folder(path), folder(to), path.with_suffix("")
+        files.setdefault(stem, set()).update({to.with_suffix("")} - {stem})
         if path.parts[0] == "kernels":
             if to.parts[0] == "src" and there != "base":
                 bad.append(f"{path}: includes {to}, but kernels/ takes only base/ of src/")
