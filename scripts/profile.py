@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 
+LAB = "./mlp-lab"
 MEMORY, TIME = "dram__bytes.sum", "gpu__time_duration.sum"
 
 
@@ -29,21 +30,20 @@ def number(row, name):
 
 
 def kernels_of(text, metric):
-    """Returns each kernel's name and counters, waits last. `text` is ncu's CSV: names, units, a row per kernel."""
+    """Yields each kernel's name, counter, MB of memory, ms and waits of ncu's CSV: names, units, a row per kernel."""
     rows = list(csv.DictReader(line for line in text.splitlines() if line.startswith('"')))[1:]
     for row in rows:
         waits = {match[1]: number(row, name) for name in row
                  if (match := re.search(r"issue_stalled_(\w+)_per_issue_active", name)) and match[1] != "selected"}
-        yield row["Kernel Name"], {metric: number(row, metric), "memory, MB": number(row, MEMORY) / 1e6,
-                                   "time, ms": number(row, TIME) / 1e6}, waits
+        yield row["Kernel Name"], number(row, metric), number(row, MEMORY) / 1e6, number(row, TIME) / 1e6, waits
 
 
-def profile(ncu, lab, topic, rung, metric):
+def profile(ncu, topic, rung, metric):
     """Returns the kernels of a rung. If there are none, it exits or prints the reason."""
     report = f"build/profiles/{topic}-{rung}.ncu-rep"
     status, text = said(ncu, "--export", report, "--force-overwrite", "--nvtx", "--nvtx-include", f"{rung}/",
                         "--section", "WarpStateStats", "--metrics", ",".join(filter(None, (TIME, MEMORY, metric))),
-                        lab, topic, "--rung", rung, "--check")
+                        LAB, topic, "--rung", rung, "--check")
     if status == 0:
         text += said(ncu, "--import", report, "--csv", "--page", "raw", "--print-units", "base",
                      "--print-kernel-base", "function")[1]
@@ -61,8 +61,8 @@ def profile(ncu, lab, topic, rung, metric):
 
 def main():
     topic, *rungs = sys.argv[1:] or sys.exit("profile: name a topic: scripts/profile.py softmax")
-    lab, nvcc = os.environ.get("LAB", "./mlp-lab"), shutil.which(os.environ.get("NVCC", "nvcc")) or "nvcc"
-    status, listing = said(lab, "list", topic)
+    nvcc = shutil.which(os.environ.get("NVCC", "nvcc")) or "nvcc"
+    status, listing = said(LAB, "list", topic)
     if status:
         sys.exit(listing)
     ncu = shutil.which("ncu") or shutil.which(os.path.join(os.path.dirname(nvcc), "ncu")) or sys.exit(
@@ -73,10 +73,9 @@ def main():
     print(f"{'rung':20} {'kernel':24} {'counter':>16} {'memory, MB':>12} {'time, ms':>10}  "
           "longest waits, cycles per instruction")
     for rung in rungs or re.findall(r"^(?:rung|library|part) (\S+):", listing, re.M):
-        for name, counted, waits in profile(ncu, lab, topic, rung, metric):
+        for name, counter, megabytes, ms, waits in profile(ncu, topic, rung, metric):
             worst = sorted(waits, key=waits.get, reverse=True)[:3]
-            print(f"{rung:20} {name:24.24} {counted[metric]:16g} "
-                  f"{counted['memory, MB']:12.2f} {counted['time, ms']:10.4f}",
+            print(f"{rung:20} {name:24.24} {counter:16g} {megabytes:12.2f} {ms:10.4f}",
                   "".join(f"  {wait} {waits[wait]:.1f}" for wait in worst))
     print(f"reports: build/profiles/{topic}-*.ncu-rep")
 
