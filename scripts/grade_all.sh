@@ -7,32 +7,29 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ "${1-}" = --one ]; then # --one SOURCE|- NAME
-  source=$2 name=$3 own=$GRADING/${3//[^A-Za-z0-9._-]/_}
+  source=$2 name=$3 own=$GRADING/${3//[^A-Za-z0-9._-]/_} card=$CARDS/$3 status=none
+  grader=$own/mlp-exercise-emulator
   mkdir -p "$own"
-  status=0
+  rm -f "$card.json"
   if [ "$source" = - ]; then
-    echo 'nothing was handed in' >"$CARDS/$name.txt"
-    status=1
+    echo 'nothing was handed in' >"$card.txt"
   else
     cp "$source" "$own/exercise.cu"
-    { make -s ON=emulator SETUP=0 SUBMISSION="$own/exercise.cu" SEALED="$own" "$own/mlp-exercise-emulator" 2>&1 || status=$?; } |
-      grep -v '^make' >"$CARDS/$name.txt" || true
-    [ -x "$own/mlp-exercise-emulator" ] || status=1
+    make -s ON=emulator SETUP=0 SUBMISSION="$own/exercise.cu" SEALED="$own" "$grader" 2>&1 | grep -v '^make' >"$card.txt" || true
+  fi
+  if [ -x "$grader" ]; then
+    status=0
+    timeout 600 "$grader" --seed "$SEED" --grade "$card.json" >"$card.txt" 2>&1 </dev/null || status=$?
+    rm -f "$grader"
   fi
   # A submission gets points only if the grader ended by itself, with status 0, 1 or 4.
-  if [ $status = 0 ]; then
-    timeout 600 "$own/mlp-exercise-emulator" --seed "$SEED" --grade "$own/points.json" \
-      >"$CARDS/$name.txt" 2>&1 </dev/null || status=$?
-    case $status in 0 | 1 | 4) ;; *) rm -f "$own/points.json" ;; esac
-  fi
-  rm -f "$own/mlp-exercise-emulator"
-  if [ -f "$own/points.json" ]; then
-    cp "$own/points.json" "$CARDS/$name.json"
-    points=$(sed -nE 's/^ *"score": ([0-9.]+),?$/\1/p' "$own/points.json" | paste -sd,)
-    said=$(grep -aE '^[1-4] is wrong' "$CARDS/$name.txt" | head -n 1 || true)
+  if [[ $status = [014] && -f $card.json ]]; then
+    points=$(sed -nE 's/^ *"score": ([0-9.]+),?$/\1/p' "$card.json" | paste -sd,)
+    said=$(grep -aE '^[1-4] is wrong' "$card.txt" | head -n 1 || true)
   else
+    rm -f "$card.json"
     points=0,0,0,0,0
-    said=$(grep -av '^$' "$CARDS/$name.txt" | head -n 1 || true)
+    said=$(grep -av '^$' "$card.txt" | head -n 1 || true)
   fi
   printf '"%s",%s,"%s"\n' "${name//\"/\"\"}" "$points" "${said//\"/\"\"}" | tee "$own/row"
   exit 0
@@ -44,11 +41,9 @@ export GRADING=$3/grading CARDS=${2%.csv} SEED=${SEED:-$(od -An -N4 -tu4 /dev/ur
 rm -rf "$GRADING"
 mkdir -p "$GRADING" "$CARDS"
 for entry in "$from"/*; do
-  name=$(basename "$entry" .cu) source=-
-  if [ -d "$entry" ]; then source=$(find "$entry" -name '*.cu' -type f | sort | head -n 1); fi
-  [[ $entry != *.cu ]] || source=$entry
-  [ -d "$entry" ] || [[ $entry == *.cu ]] || continue
-  printf '%s\0%s\0' "${source:--}" "$name"
+  [[ -d $entry || $entry = *.cu ]] || continue
+  source=$(find -H "$entry" -name '*.cu' -type f | sort | head -n 1)
+  printf '%s\0%s\0' "${source:--}" "$(basename "$entry" .cu)"
 done | xargs -0 -n 2 -P "$(nproc)" "$0" --one
 {
   echo 'name,points,forward,softmax,loss,update,what is wrong'
