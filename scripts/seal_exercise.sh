@@ -131,9 +131,7 @@ if [ "$kind" = emulator ]; then
   done
 fi
 # Every C++ file has the symbol DW.ref...; the linker keeps one of them.
-for symbol in launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}} DW.ref.__g{xx,cc}_personality_v0; do
-  renamed+=("--keep-global-symbol=$symbol")
-done
+renamed+=(--keep-global-symbol={launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}},DW.ref.__g{xx,cc}_personality_v0})
 # Symbols that every C++ file may have (comdat) become local, because another sealed file has the same ones.
 ld -r --force-group-allocation object.o -o flat.o
 objcopy "${renamed[@]}" flat.o "$sealed"
