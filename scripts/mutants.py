@@ -44,33 +44,28 @@ def changed(token, before):
     return str(int(token) + 1) if token.isdigit() else SWAPS.get(token)
 
 
-def succeeds(tree, command, **environment):
-    """Runs a command in a tree, without output. Returns True if it succeeds."""
-    return subprocess.run(command, cwd=tree, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+def succeeds(command, **environment):
+    """Runs a command without output. Returns True if it succeeds."""
+    return subprocess.run(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def passes(tree, test, limit):
-    """Returns True if a test passes in a tree. gcov's counts of executed lines go to the tree."""
+def passes(test, limit):
+    """Returns True if a test passes in this process's tree. gcov's counts of executed lines go to the tree."""
     command = ["tests/support/scenario.sh", test] if test.endswith(".sh") else [f"{PLACE}/{test}"]
-    return succeeds(tree, ["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
-                    OMP_WAIT_POLICY="passive", GCOV_PREFIX=tree, GCOV_PREFIX_STRIP=str(FIRST.count("/")))
+    return succeeds(["timeout", "-s", "KILL", str(limit), *command], TEST_QUICK="1", PROGRAMS=PLACE,
+                    OMP_WAIT_POLICY="passive", GCOV_PREFIX=os.getcwd(), GCOV_PREFIX_STRIP=str(FIRST.count("/")))
 
 
-def own_tree():
-    """Returns the path of this process's copy of the first tree."""
-    tree = f"{WORK}/{multiprocessing.current_process().name}"
-    if not os.path.isdir(tree):
-        shutil.copytree(FIRST, tree, symlinks=True)
-    return tree
+def enter_own_tree():
+    """Makes a copy of the first tree the folder of this process."""
+    os.chdir(shutil.copytree(FIRST, f"{WORK}/{multiprocessing.current_process().name}", symlinks=True))
 
 
-def lines_of(tree, ending, least):
+def lines_of(ending, least):
     """Returns each (file, line) in the .gcno or .gcda files that was executed at least `least` times."""
-    data = [name for name in glob.glob(f"{tree}/{PLACE}/**/*{ending}", recursive=True)
-            if "/tests/" not in name[len(tree):]]
-    said = subprocess.run(["gcov", "--json-format", "--stdout", *data], cwd=tree, capture_output=True,
-                          text=True, check=False).stdout
+    data = [name for name in glob.glob(f"{PLACE}/**/*{ending}", recursive=True) if "/tests/" not in name]
+    said = subprocess.run(["gcov", "--json-format", "--stdout", *data], capture_output=True, text=True, check=False).stdout
     return {(file["file"], line["line_number"])
             for text in said.splitlines() if text for file in json.loads(text)["files"]
             if re.match(r"(src|kernels)/", file["file"])
@@ -79,14 +74,13 @@ def lines_of(tree, ending, least):
 
 def survey(test):
     """Runs a test. Returns the test, its seconds, and the lines that it executed."""
-    tree = own_tree()
-    for counts in glob.glob(f"{tree}/{PLACE}/**/*.gcda", recursive=True):
+    for counts in glob.glob(f"{PLACE}/**/*.gcda", recursive=True):
         os.remove(counts)
     start = time.monotonic()
-    if not passes(tree, test, 600):
+    if not passes(test, 600):
         print(f"{test} fails without any change: left out", flush=True)
         return test, 0, []
-    return test, time.monotonic() - start, lines_of(tree, ".gcda", 1)
+    return test, time.monotonic() - start, lines_of(".gcda", 1)
 
 
 def every_change(lines):
@@ -104,14 +98,13 @@ def every_change(lines):
 def judge(job):
     """Makes one change in this process's tree. Returns the verdict, or None if the change does not compile."""
     (name, line, start, end, new), tests = job
-    tree = own_tree()
-    path = pathlib.Path(tree, name)
+    path = pathlib.Path(name)
     text = path.read_text(encoding="utf-8")
     path.write_text(text[:start] + new + text[end:], encoding="utf-8")
     try:
-        if not succeeds(tree, [*MAKE, "all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
+        if not succeeds([*MAKE, "all", *(f"{PLACE}/{test}" for _, test in tests if test[-3:] != ".sh")]):
             return None
-        found = next((test for seconds, test in tests if not passes(tree, test, 30 + 5 * seconds)), None)
+        found = next((test for seconds, test in tests if not passes(test, 30 + 5 * seconds)), None)
         return (f"{name}:{line}: {text[start:end]} to {new or 'nothing'}: " +
                 (f"found by {os.path.basename(found)}" if found else "NOT FOUND"))
     finally:
@@ -121,11 +114,11 @@ def judge(job):
 def main():
     count, tests, said = int(sys.argv[1]), sys.argv[3:], []
     shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", ".cuda", "*.csv", *PROGRAMS))
-    if not succeeds(FIRST, [*MAKE, "all", "tests"]):
+    os.chdir(shutil.copytree(".", FIRST, ignore=shutil.ignore_patterns("build", ".git", ".cuda", "*.csv", *PROGRAMS)))
+    if not succeeds([*MAKE, "all", "tests"]):
         sys.exit("mutants: the sources do not build")
-    runs = {line: [] for line in lines_of(FIRST, ".gcno", 0)}
-    with multiprocessing.Pool() as pool:
+    runs = {line: [] for line in lines_of(".gcno", 0)}
+    with multiprocessing.Pool(initializer=enter_own_tree) as pool:
         for test, seconds, lines in pool.imap_unordered(survey, tests):
             for line in lines:
                 runs.setdefault(line, []).append((seconds, test))
