@@ -89,11 +89,8 @@ ifneq ($(KERNELS_NVCC),)
 NCCL_HOME ?= $(shell for home in /usr/local /usr $(CUDA_HOME) \
                "$$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null)"; do \
                [ -f "$$home/include/nccl.h" ] && echo "$$home" && break; done)
-NCCL_FOLDER := $(NCCL_HOME)
-NCCL_FLAGS := $(if $(NCCL_FOLDER),-DNCCL_FOLDER='"$(NCCL_FOLDER)"' $(if $(MPI_FLAGS),-DHAVE_NCCL -isystem $(NCCL_FOLDER)/include))
-endif
+NCCL_FLAGS := $(foreach home,$(NCCL_HOME),-DNCCL_FOLDER='"$(home)"' $(if $(MPI_FLAGS),-DHAVE_NCCL -isystem $(home)/include))
 
-ifneq ($(KERNELS_NVCC),)
 # Machine code for each compute capability of a list, and PTX of the last one for future GPUs.
 code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
              $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
@@ -139,8 +136,7 @@ with_cuda = $(if $(NVCC),$(1))
 # Files that compile longest come first, so that all cores have work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
 LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
-KERNELS  := $(LONGEST) $(filter-out $(LONGEST),$(KERNELS))
-LIBRARY  := $(call with_cuda,$(KERNELS) $(call objects,engine/cuda)) \
+LIBRARY  := $(call with_cuda,$(LONGEST) $(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)
 MEASURE  := $(BUILD)/libmeasure.a
@@ -223,11 +219,9 @@ test: setup                 ## set up, build, run every test that this machine c
 	@$(BUILD_ON_EVERY_CORE) all tests
 	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) PROGRAMS=$(PLACE) scripts/run_tests.sh $(TESTS) $(SCENARIOS)
 
-SHORT := $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
-
 short: setup                ## run the tests of threads and ranks, best with SANITIZE=1 or thread
 	@$(BUILD_ON_EVERY_CORE) $(PLACE)/mlp-train $(PLACE)/mlp-digits $(BUILD)/test_ranks
-	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(SHORT)
+	@STREAM_ROWS=2000 PROGRAMS=$(PLACE) scripts/run_tests.sh $(patsubst %,tests/scenarios/%.sh,ranks seeds sweep stream)
 
 fresh:                      ## as root: run `make run` and `make test` in minimal systems of RELEASES
 	@scripts/fresh.sh $(RELEASES)
@@ -292,9 +286,7 @@ install: all                ## put programs, manual, completion and configs unde
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
-	for name in $(PROGRAMS); do \
-	  install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; \
-	done
+	for name in $(PROGRAMS); do install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
 
 uninstall:                  ## remove what install put there
@@ -361,7 +353,7 @@ $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
 # mlp-train-faults: its calls fail on demand, even CUDA's: it has a stand-in for CUDA's runtime.
 ifneq ($(KERNELS_NVCC),)
-STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $(KERNELS)
+STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $(LONGEST) $(KERNELS)
 $(BUILD)/tests/support/cuda_stand_in.o $(call objects,engine/cuda): C_FLAGS += $(WITH_CUDA)
 $(BUILD)/tests/test_faults.o: C_FLAGS += -DHAVE_STAND_IN
 endif
