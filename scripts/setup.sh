@@ -23,21 +23,16 @@ find_nvcc() {
 
 has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev/null; }
 
-# For clang and clang-19, OpenMP is in separate packages: libomp-dev, libomp-19-dev.
-compiler_packages() {
-  local name=${compiler[0]##*/}
-  case $name in
+missing_packages() {
+  local pair name=${compiler[0]##*/}
+  has make || echo make
+  # Links a program, because a compiler without its libraries can still read headers. For clang and clang-19, OpenMP is
+  # in separate packages: libomp-dev, libomp-19-dev.
+  "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null || case $name in
   clang*) printf '%s\n' "$name" "${name/clang/libomp}-dev" libc6-dev ;;
   *) printf '%s\n' gcc libc6-dev ;;
   esac
-}
-
-missing_packages() {
-  has make || echo make
-  # Links a program, because a compiler without its libraries can still read headers.
-  "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null || compiler_packages
   [ -z "$nvcc" ] || has g++ || echo g++ # nvcc lets g++ compile the host code of a file
-  local pair
   for pair in csv.h:libcsv stb/stb_image.h:libstb ini.h:libinih jansson.h:libjansson zlib.h:zlib1g cmocka.h:libcmocka \
     seccomp.h:libseccomp; do
     has_header "${pair%:*}" || echo "${pair#*:}-dev"
