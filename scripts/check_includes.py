@@ -43,5 +43,4 @@ for kind, graph in ("files", files), ("folders", folders):
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as ring:
         bad.append(f"{kind} include each other: " + " ".join(map(str, ring.args[1])))
-print(*bad, sep="\n", end="\n" * bool(bad))
-sys.exit(bool(bad))
+sys.exit("\n".join(bad) or None)
