@@ -106,9 +106,7 @@ def prepare_torch():
         layers = []
         for weights, biases in initial_parameters(case.hidden):
             linear = torch.nn.Linear(weights.shape[1], weights.shape[0], device="cuda")
-            with torch.no_grad():
-                linear.weight.copy_(torch.from_numpy(weights))
-                linear.bias.copy_(torch.from_numpy(biases))
+            linear.load_state_dict({"weight": torch.from_numpy(weights), "bias": torch.from_numpy(biases)})
             layers += [linear, torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
         optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, fused=True)
