@@ -43,7 +43,6 @@ endif
 KERNELS_NVCC := $(NVCC)
 
 comma := ,
-quoted = '$(subst ','\'',$(1))'
 # nvcc passes the name of this folder to a shell in double quotes.
 ifneq ($(NVCC),)
 $(if $(shell case $$PWD in (*[\"\`$$\\]*) echo no;; esac),$(error nvcc would run what the name of this \
@@ -114,7 +113,7 @@ ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 # Only the lab's references and mlp-bench use cuBLAS. Without it, they get functions that fail.
 ifneq ($(wildcard $(CUDA_HOME)/include/cublas_v2.h /usr/include/cublas_v2.h),)
-CUBLAS_FLAGS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(if $(filter .cuda/%,$(CUDA_HOME)),$(call quoted,$(CURDIR))/)$(CUDA_HOME)/lib64 -lcublas
+CUBLAS_FLAGS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(if $(filter .cuda/%,$(CUDA_HOME)),$(HERE)/)$(CUDA_HOME)/lib64 -lcublas
 else
 NVCC_FLAGS += -isystem src/measure/cuda/absent
 WITH_CUDA += -isystem src/measure/cuda/absent \
@@ -482,11 +481,9 @@ $(FUZZ)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ)/read.a $(wildcard tests/fuzz/*.h)
 	$(call said,CC $@)$(FUZZ_CC) $(FUZZ_FLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
 
 # ---- what the tests miss -------------------------------------------------------------------
-COVERED := BUILD=build/coverage PLACE=build/coverage CUDA=0 CFLAGS='-O0 -g --coverage'
-
 coverage: setup             ## with lcov: print the share of each file's lines that tests run without a GPU
 	@rm -f $$(find build/coverage -name '*.gcda' 2>/dev/null)
-	@$(MAKE) test SETUP=0 $(COVERED)
+	@$(MAKE) test SETUP=0 CUDA=0 BUILD=build/coverage PLACE=build/coverage CFLAGS='-O0 -g --coverage'
 	@lcov -q -c -d build/coverage/src -b . --no-external -o build/coverage/lines.info 2>/dev/null
 	@lcov -l build/coverage/lines.info
 
