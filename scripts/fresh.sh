@@ -24,11 +24,11 @@ command -v debootstrap >/dev/null || { skip 'it needs debootstrap, a package'; e
 unshare --mount --pid --fork true 2>/dev/null || { skip 'this machine does not let us mount'; exit; }
 
 cache=$PWD/build/fresh
-work=$cache/run.$$ folder='/srv/a folder; its name' child=''
+work=$cache/run.$$ folder='/srv/a folder; its name'
 mkdir -p "$cache/debs"
 # shellcheck disable=SC2317 # the trap below calls it
 finish() {
-  [ -z "$child" ] || kill -KILL "$child" 2>/dev/null
+  jobs -pr | xargs -r kill -KILL
   wait
   rm -rf --one-file-system "$work" "$cache"/*.partial
 }
@@ -39,11 +39,7 @@ trap 'exit 1' INT TERM HUP
 # when this script ends.
 apart() {
   unshare --mount --pid --fork --kill-child "$@" </dev/null &
-  child=$!
-  wait "$child"
-  local status=$?
-  child=
-  return $status
+  wait $!
 }
 
 # make_root RELEASE makes $cache/RELEASE if it is missing, from the first of apt's archives that has it.
