@@ -35,7 +35,7 @@ static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,
 static TrainLog open_log(const char *name, bool append) {
   TrainLog log;
   path = name;
-  OK(train_log_open(&log, path, append, &error));
+  train_log_open(&log, path, append);
   return log;
 }
 

@@ -209,7 +209,8 @@ bool run_files_can_be_written(const Options *o, Error *error) {
     if (!checkpoint_probe(derived, error)) return false;
   foreach_row (row, &options_table) {
     const char *path = output_of(row, o);
-    if (path && is_among(row->endings, "png html") && !atomic_file_probe(path, error)) return false;
+    if (path && path != o->save && path != o->output && !atomic_file_probe(path, error))
+      return false;
   }
   return true;
 }

@@ -36,10 +36,9 @@ static bool begin(TrainLog *log) {
   return true;
 }
 
-bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) {
+void train_log_open(TrainLog *log, const char *path, bool append) {
   const char *ending = strrchr(path, '.');
   *log = (TrainLog){path, append, ending && strcmp(ending, ".csv") == 0, NULL};
-  return !*path || atomic_file_probe(path, error);
 }
 
 /* Ends the line (in JSON, also its object) and flushes the line to the file. */

@@ -24,9 +24,8 @@ typedef struct {
 } TrainLog;
 
 /* Prepares a log that will replace the file or, if `append`, continue the file. A continued log
-   first ends the file's last line if it was cut short. It does not repeat a .csv's column names.
-   Returns false if the file cannot be written. */
-bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
+   first ends the file's last line if it was cut short. It does not repeat a .csv's column names. */
+void train_log_open(TrainLog *log, const char *path, bool append);
 
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
    is logged. Call it again if the run continues on another device; the epochs that follow replace
