@@ -134,25 +134,21 @@ int ranks_count(const Ranks *ranks) {
   return ranks ? ranks->count : 1;
 }
 
-/* Returns the number of ranks below `end` that are on this rank's host. */
-static int count_on_host(const Ranks *ranks, int end) {
+/* Returns the number of ranks below `end` that are on the host of rank `rank`. */
+static int count_on_host(const Ranks *ranks, int rank, int end) {
   int count = 0;
-  for (int r = 0; r < end; r++)
-    count += strcmp(ranks->peers[r].host, ranks->peers[ranks->number].host) == 0;
+  for (int r = 0; r < end; r++) count += strcmp(ranks->peers[r].host, ranks->peers[rank].host) == 0;
   return count;
 }
 
 int ranks_number_on_host(const Ranks *ranks) {
-  return ranks ? count_on_host(ranks, ranks->number) : 0;
+  return ranks ? count_on_host(ranks, ranks->number, ranks->number) : 0;
 }
 
 int ranks_hosts(const Ranks *ranks) {
   int hosts = 0;
-  for (int r = 0; r < ranks_count(ranks); r++) {
-    int first = 0;
-    while (ranks && strcmp(ranks->peers[first].host, ranks->peers[r].host) != 0) first++;
-    hosts += first == r;
-  }
+  for (int r = 0; r < ranks_count(ranks); r++)
+    hosts += !ranks || count_on_host(ranks, r, r) == 0; /* r is the first rank of its host */
   return hosts;
 }
 
@@ -160,7 +156,7 @@ int ranks_cores(const Ranks *ranks) {
   const int allowed = cores_at(""), cores = min_int(omp_get_max_threads(), allowed);
   if (!ranks) return cores;
   const int online = min_int((int)sysconf(_SC_NPROCESSORS_ONLN), allowed),
-            neighbours = max_int(1, count_on_host(ranks, ranks->count));
+            neighbours = max_int(1, count_on_host(ranks, ranks->number, ranks->count));
   return max_int(1, min_int(cores, online / neighbours));
 }
 
