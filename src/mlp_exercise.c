@@ -41,15 +41,6 @@ static const OptionTable table = {
     .rows = rows,
     .count = sizeof rows / sizeof *rows};
 
-/* Draws a seed from the system's random numbers, so that no student knows the seed beforehand. */
-static bool draw_seed(uint64_t *seed, Error *error) {
-  uint32_t drawn;
-  if (getentropy(&drawn, sizeof drawn) != 0)
-    return error_set(error, "the system has no seed to give: choose one with --seed");
-  *seed = drawn;
-  return true;
-}
-
 /* Sets *choice from --warmup, --only and --shape. */
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
@@ -76,10 +67,11 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
-  if (a->seed == NO_SEED) {
-    a->seed = 1;
-    if (a->grade && !draw_seed(&a->seed, error)) return false;
-  }
+  uint32_t drawn = 1;
+  /* the system's random number: no student knows the seed beforehand */
+  if (a->seed == NO_SEED && a->grade && getentropy(&drawn, sizeof drawn) != 0)
+    return error_set(error, "the system has no seed to give: choose one with --seed");
+  if (a->seed == NO_SEED) a->seed = drawn;
   if (a->grade) printf("seed %llu\n", (unsigned long long)a->seed);
   choice.seed = a->seed;
   if (!choose(a, &choice, error)) return false;
