@@ -74,7 +74,8 @@ bool run_files_save(const Trainer *trainer, const Options *options, const char *
 /* Returns the name of an option that needs test or validation rows, or NULL. run_files.c */
 const char *run_files_judged(const Options *options);
 
-/* Tests whether the network, the log and the pictures could be written; writes nothing. run_files.c */
+/* Tests whether the network, the log and the pictures could be written; writes nothing. run_files.c
+ */
 bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };
