@@ -1,5 +1,5 @@
-/* mlp-bench: times every level of fusion on this machine and says what limits its speed. See
-   --help. */
+/* mlp-bench: times every level of fusion on this machine and says what limits the speed of each.
+   See --help. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -62,8 +62,8 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   return true;
 }
 
-/* Scores the chosen functions and sets *sum to the numbers of right and of fused functions. A wrong
-   function is not a failure; returns false if the scorecard cannot be made or written. */
+/* Scores the chosen functions and sets *sum to the numbers of right and of fused functions. Returns
+   false if the scorecard cannot be made or written, but true if a function is wrong. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};

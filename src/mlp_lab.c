@@ -25,8 +25,8 @@ typedef struct {
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed;         /* the value of --size */
-  Record known, measured; /* the record of --from, or all topics; the results of this run */
-  bool wrong;             /* a rung is wrong or could not run */
+  Record known, measured; /* the record of --from, or a list of all topics; this run's results */
+  bool wrong;             /* true if a rung is wrong or could not run */
 } Lab;
 
 #define ROW(...) OPTION_ROW(Lab, __VA_ARGS__)

@@ -1,4 +1,4 @@
-/* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved one. See --help. */
+/* mlp-train: trains a multilayer perceptron on a CSV file, or uses a saved network. See --help. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ static bool may_differ(const OptionRow *row) {
 /* Returns false, with the same message on all ranks, if a rank was started with other options or
    another saved run (`from`) than rank 0. Returns true if `ranks` is NULL. */
 static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, Error *error) {
-  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* the last text describes the saved run */
+  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* one text per option, then one for the saved run */
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   if (!ranks) return true;
   foreach_row (row, &options_table)
@@ -86,8 +86,8 @@ static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, 
   return good;
 }
 
-/* Loads the run that --resume names. Its options hold unless the configuration file or the command
-   line changes them. */
+/* Loads the run that --resume names. The saved options apply unless the configuration file or the
+   command line changes them. */
 static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint *from,
                             Error *error) {
   if (!checkpoint_load(from, options->resume, error)) return OPTIONS_FAILURE;
@@ -148,14 +148,14 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (options->dry_run) return OPTIONS_RUN;
   if (!run_files_settle(options, ranks, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
-  if (options->load.count == 0 && /* a loaded network sets the number of classes */
+  if (options->load.count == 0 && /* with --load, the network sets the number of classes */
       !class_names_read(options->names, options->training.classes, &from->names, error))
     return OPTIONS_FAILURE;
   options->class_names = from->names;
   return OPTIONS_RUN;
 }
 
-/* Does what the options ask for. commands.h (train_command) explains *signal. */
+/* Runs the command that the options ask for. *signal is set as by train_command (commands.h). */
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
@@ -199,8 +199,8 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* Report before the ranks part: once a rank has ended with a signal's status, mpirun ends the
-     other ranks. */
+  /* Report before ranks_close: once a rank has ended with a signal's status, mpirun ends the other
+     ranks. */
   if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
   return ended_by ? 128 + ended_by : 0;

@@ -46,7 +46,6 @@ typedef struct {
 } Region;
 
 /* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
-   that touch at sides or corners are connected. Sets labels (height, width) to 1 + the index of a
-   pixel's region, or to 0. Returns *count regions, which the caller frees, or NULL if memory runs
-   out. */
+   that touch at sides or corners are connected. Sets labels (height, width) to 0 or 1 + the
+   region's index. Returns *count regions, which the caller frees, or NULL if memory runs out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -4,10 +4,7 @@
 #include "data/grid.h"
 #include "data/image.h"
 
-enum {
-  PHOTOGRAPH_MOST = 100,
-  PHOTOGRAPH_SIDE = 64
-}; /* maximum number of digits; their maximum side */
+enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* most digits; their greatest side */
 
 typedef struct {
   int count;                /* number of digits, at least 1 */

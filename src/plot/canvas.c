@@ -17,7 +17,7 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
-#ifndef __clang_analyzer__ /* otherwise it would check stb's code, too */
+#ifndef __clang_analyzer__ /* the analyzer shall not check stb's code */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #endif
@@ -59,7 +59,7 @@ static Box box_around(const Canvas *p, double x0, double y0, double x1, double y
       clamp(ceil(fmax(x0, x1) + margin), p->width), clamp(ceil(fmax(y0, y1) + margin), p->height)};
 }
 
-/* Mixes the colour into a pixel, of which coverage / 255 is covered. */
+/* Mixes the colour into a pixel. The colour covers coverage / 255 of the pixel. */
 static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
   uint8_t *pixel = p->pixels + 3 * ((size_t)y * (size_t)p->width + (size_t)x);
   for (int k = 0; k < 3; k++)
@@ -89,8 +89,8 @@ static double snap(double place) {
   return round(64 * place) / 64;
 }
 
-/* Adds a line to the coverage. Where lines cross, keeps the larger coverage, because the joints of
-   a letter must not be painted twice. */
+/* Adds a line to the coverage. Where lines meet, keeps the larger coverage, because otherwise the
+   joints of a letter would be painted twice. */
 static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   x0 = snap(x0), y0 = snap(y0);
@@ -161,9 +161,9 @@ static const char *const letters[] = {
 };
 /* clang-format on */
 
-static const double CAPITAL = 14; /* the height of a capital, in units of the table */
+static const double CAPITAL = 14; /* the height of a capital in the table's units */
 static const double GAP = 4.5, SPACE = 3, THICKNESS = 1.9, DIGIT = 8;
-enum { CURVE_PARTS = 6 }; /* straight pieces of a curve between two points */
+enum { CURVE_PARTS = 6 }; /* number of straight pieces that draw a curve */
 
 static const char *letter_of(char c) {
   return letters[c >= ' ' && c <= '~' ? c - ' ' : '?' - ' '];
@@ -181,7 +181,7 @@ static double width_of(char c) {
   return width;
 }
 
-/* Adds a stroke, which has `digits` digits. Its quadratic curves meet halfway between points. */
+/* Adds a stroke of `digits` digits to the coverage. Its curves meet halfway between points. */
 static void cover_stroke(Canvas *p, const char *stroke, size_t digits, const double origin[2],
                          double unit) {
   double a[2], b[2], c[2], from[2], to[2];

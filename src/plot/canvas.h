@@ -18,7 +18,7 @@ static inline int colour_part(Colour colour, int part) {
 typedef struct {
   int width, height;
   uint8_t *pixels;   /* (height, width, 3) */
-  uint8_t *coverage; /* (height, width): scratch memory of a call, all 0 between calls */
+  uint8_t *coverage; /* (height, width): scratch memory, all 0 between calls */
 } Canvas;
 
 bool canvas_open(Canvas *picture, int width, int height, Error *error);

@@ -10,19 +10,19 @@
 
 enum { PANEL = 480, PANEL_TOP = 92, PANEL_HEAD = 66, PANEL_FOOT = 70 }; /* heights in pixels */
 enum { PANEL_LEFT = 110, PANEL_RIGHT = CHART_WIDTH - 40 };
-enum { MANY_EPOCHS = 64 }; /* curves of more epochs have no dots */
+enum { MANY_EPOCHS = 64 }; /* curves of more epochs are drawn without dots */
 static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 
 typedef enum { LOSS, ACCURACY, MEASURES } Measure;
 typedef enum { TRAINING, TEST, KINDS } Kind;
 
-/* The data of the curves: results (runs, count). */
+/* The data of the curves, which are results (runs, count). */
 typedef struct {
   const EpochResult *results;
   int runs, count;
-  int kinds; /* number of kinds of rows, 1 if there are no judging rows */
+  int kinds; /* 2 for training and judging rows, 1 for training rows only */
   const char *names[KINDS];
-  int best; /* the best epoch; 0 if unknown */
+  int best; /* the best epoch, counted from 1; 0 if unknown */
 } Curves;
 
 /* Returns a run's value after epoch i, which counts from 0. Run -1 is the mean over all runs. */
@@ -37,7 +37,7 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
   return sum / (end - first);
 }
 
-/* Extends the axis to leave space around the values, and to give it a length if all are equal. */
+/* Extends the axis, so that there is space around the values even if all are equal. */
 static void widen(Axis *axis, double air) {
   const double low = axis->low, high = axis->high;
   double more = air * (high - low);
@@ -75,7 +75,7 @@ static bool span(const Curves *c, Measure measure, Axis *axis) {
 
 /* Draws the panel of a measure. Returns false if the measure has no finite value. */
 static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
-  static const double FAR = 20; /* highest / lowest loss above which the axis is logarithmic */
+  static const double FAR = 20; /* the axis is logarithmic if highest / lowest loss is above this */
   Axis y = {.upright = true,
             .from = top + PANEL - PANEL_FOOT,
             .to = top + PANEL_HEAD,
@@ -176,8 +176,8 @@ static int filter_width(int inputs) {
   return best;
 }
 
-/* Returns the weight that is drawn white. Its negative is drawn black. It is three times the root
-   mean square of the finite weights. */
+/* Returns the weight that is drawn white: three times the root mean square of the finite weights.
+   The negative of this weight is drawn black. */
 static double weights_scale(const float *weights, int count) {
   double squares = 0;
   int finite = 0;
@@ -260,7 +260,7 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
 enum { CELL = 56, MIN_CELL = 2, PLAIN_SIDE = 960 };
 enum { LEFT = 110, TOP = 172, FOOT = 78, CELL_GAP = 5 };
 
-/* Returns a cell's colour. The cube root makes even a share of one row in a thousand visible. */
+/* Returns a cell's colour. The share's cube root makes even one row in a thousand visible. */
 static Colour shade(bool right, double share) {
   const Colour full = page_series[right ? 0 : 1];
   Colour colour = 0;
@@ -275,7 +275,8 @@ static Colour ink_on(Colour c) {
 }
 
 static void draw_cells(Canvas *page, const Metrics *metrics, const Grid *grid, bool numbers) {
-  const int classes = metrics->classes, side = grid->width - numbers; /* 1 pixel for a line */
+  /* Cells with numbers are 1 pixel smaller, so that lines show between them. */
+  const int classes = metrics->classes, side = grid->width - numbers;
   uint64_t rows = 0;
   for (int i = 0; i < classes * classes; i++) {
     const int truth = i / classes, first = truth * classes, x = cell_x(grid, i),

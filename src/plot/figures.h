@@ -23,7 +23,7 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
 typedef struct {
   int truth, prediction;
   double probability;                 /* the probability of the prediction */
-  uint64_t row;                       /* row of the file, from 1 */
+  uint64_t row;                       /* number of the row in the file, counted from 1 */
   uint8_t pixels[NETWORK_MAX_INPUTS]; /* (side, side) */
 } Mistake;
 
@@ -43,7 +43,7 @@ bool plot_confusion(const Metrics *metrics, const char *path, Error *error);
 
 typedef struct {
   double probabilities[NETWORK_MAX_CLASSES];
-  int best; /* the likeliest class, or the first of several */
+  int best; /* the likeliest class, or the first of equally likely classes */
   bool sure;
 } SeenAnswer;
 

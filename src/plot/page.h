@@ -10,15 +10,15 @@
 static const Colour PAPER = 0xffffff, INK = 0x1f2328, PALE = 0x6e7781, FAINT = 0xbec4cb,
                     GRID = 0xe1e4e8, MARK = 0xd1242f;
 
-/* The colours of two series, or of right and wrong. Colour-blind people can tell them apart (Okabe
-   and Ito, 2008). */
+/* The colours of the first and second series, or of right and wrong. Colour-blind people can tell
+   the two apart (Okabe and Ito, 2008). */
 static const Colour page_series[] = {0x0072b2, 0xd55e00};
 
 /* ---- type and margins ----------------------------------------------------------------------- */
 
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */
 enum { MARGIN = 28, HEAD = 104 };           /* margin on every side; height of the title's area */
-enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* width of a page with a chart; least width */
+enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* width of a chart's page; minimum width */
 
 /* Opens a page of at least LEAST_WIDTH x height pixels, with a title and a subtitle. Letters get
    smaller if a text would not fit. */
@@ -53,14 +53,14 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 typedef struct {
   const char *label;      /* what the numbers are, with their unit */
   bool logarithmic;       /* the scale is logarithmic, and all values are above 0 */
-  double mark;            /* the value at which a line rises from a horizontal axis */
-  const char *mark_label; /* NULL if there is no mark */
+  double mark;            /* the value at which a line stands on a horizontal axis */
+  const char *mark_label; /* the line's label; NULL if there is no line */
 
   bool upright;
-  int from, to;     /* pixels of the axis's ends: left and right, or bottom and top */
-  int near, far;    /* pixels of the grid lines' ends; the numbers are at `near` */
+  int from, to;     /* the axis's ends in pixels: left and right, or bottom and top */
+  int near, far;    /* the grid lines' ends in pixels; the numbers are at `near` */
   double low, high; /* values at the ends, or their base-10 logarithms if logarithmic */
-  bool fractions;   /* some values are not integers */
+  bool fractions;   /* true if some values are not integers */
 } Axis;
 
 /* Makes the axis empty, with `low` above `high`. */
@@ -70,10 +70,10 @@ void axis_clear(Axis *axis);
    logarithmic axis. */
 bool axis_include(Axis *axis, double value);
 
-/* Returns a value's pixel, not rounded. It is not finite if the axis cannot show the value. */
+/* Returns a value's place in pixels, not rounded; not finite if the axis cannot show the value. */
 double axis_place(const Axis *axis, double value);
 
-/* Draws the label, the mark, and lines at round numbers, which are integers if all values are. */
+/* Draws the label, the mark, and grid lines at round numbers (integers unless `fractions`). */
 void page_axis(Canvas *page, const Axis *axis);
 
 /* ---- cells ---------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ void page_axis(Canvas *page, const Axis *axis);
 /* A grid of equal cells, for filters, digits or counts. */
 typedef struct {
   int left, top;
-  int width, height; /* distance from a cell to the next one, in pixels */
+  int width, height; /* distance from a cell to the next cell, in pixels */
   int columns;
 } Grid;
 
@@ -98,7 +98,7 @@ static inline int grid_end(const Grid *grid, int count) {
   return cell_y(grid, count + grid->columns - 1);
 }
 
-/* Returns a grid of enlarged images (side, side). Each has `lines` lines of text below it. A cell
+/* Returns a grid for enlarged images (side, side), each with `lines` lines of text below it. A cell
    is `width` pixels wide. */
 Grid tile_grid(int left, int top, int width, int columns, int side, int lines);
 
