@@ -5,7 +5,7 @@
 
 namespace many {
 
-/* A thread's weights of W1 and momenta: inputs 2 g, 2 g + 1 of three k-steps, five units. */
+/* A thread's weights of W1 (five units, inputs 2 g and 2 g + 1 of three k-steps), some momenta. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
@@ -20,7 +20,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   if (l.lane == 1 && to != rank)
     copy_to_block(s.h2_in[rank], s.h2_out[to], sizeof(OwnH2), &s.came[HEADS], to);
   if (l.w == 1 && l.lane == 0 && step + 1 < job.steps)
-    copy_row(job, s, step + 1, turn ^ 1, l.group); /* every block has finished with that buffer */
+    copy_row(job, s, step + 1, turn ^ 1, l.group); /* safe: no block still reads pixels[turn ^ 1] */
   unrolled (n, 4) {
     const uint32_t *p = s.w3[step % 2][min(32 * l.group + 8 * n + l.g, HIDDEN2)] + 2 * l.q;
     const uint2 x = *(const uint2 *)p, y = l.q < 2 ? *(const uint2 *)(p + 8) : uint2{0, 0};
@@ -30,13 +30,13 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3 where H2 is above 0. Warp: 16 rows x 32 columns. */
+/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3, or 0 where H2 is 0. Warp: 16 rows x 32 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
                                 Dz2 &dz2) {
-  /* the Heads that have rows g and g + 8 */
+  /* the Heads that have rows g and g + 8 of the warp's 16 rows */
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2];
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -141,14 +141,14 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns the place in global memory of a thread's k-th of four weights of W2, then momenta. */
+/* Returns the address of a thread's weight k of W2 (k < 4), or of the momentum of weight k - 4. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
   unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
-/* Stores four weights and momenta, and the weights' terms. */
+/* Stores four weights and momenta in global memory, the weights' terms in shared memory. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
   unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
@@ -156,7 +156,8 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Computes from dZ3 all parts of gradients that a warpgroup can sum. Meanwhile W2 arrives. */
+/* Computes parts of dZ1 (one per warpgroup) and of dW2, db2, dW3, db3 (one per warp, over 16 rows).
+   Then fetches the thread's weights of W2 and their momenta. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
@@ -205,7 +206,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Stores the terms of b2 as the weights of the first block's unit 20, which is always 1. */
+/* Stores the terms of b2 in the first block's W2, as weights of unit 20, which is always 1. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -237,7 +238,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up the parts and updates the second and third layers. */
+/* Adds up the parts, for dZ1 and to update the second and third layers. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -249,7 +250,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule for scaled weights of W1. `rate` and `decay` are scaled to fit. */
+/* The momentum rule for scaled weights of W1. `rate` and `decay` include the scales. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {
@@ -264,7 +265,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* the tile whose momenta are in shared memory is first */
+    const int tile = (n + 2) % 3; /* tile 2, with momenta in shared memory, is first */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -296,7 +297,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Updates the weights of the last 16 inputs, 8 units per warp, and b1, whose input is 1. */
+/* Warps 0 to 2 update the weights of the last 16 inputs; warps 4 to 6 update b1, with input 1. */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;
@@ -318,7 +319,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* high and low terms are two matrices, but two columns of one matrix for units 16 to 19 */
+  /* high and low terms lie in two matrices; of units 16 to 19, in two columns of one matrix */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;

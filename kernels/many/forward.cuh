@@ -136,7 +136,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Adds ten logits over the lanes of each warp. Each round of shuffles halves the sums of a lane. */
+/* Adds ten logits over the lanes of each warp. Each round leaves a lane half as many sums. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll
@@ -155,7 +155,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* A warp computes softmax, loss and dZ3 (10) of the warpgroup's row. Two lanes have a class. */
+/* A warp computes softmax, loss and dZ3 (10) of a row. Lanes k and k + 16 have class k. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -175,7 +175,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < 16) /* an operand has 16 classes; those beyond the last are 0 */
+  if (l.lane < 16) /* an operand has 16 classes; classes beyond the last are 0 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;
@@ -191,7 +191,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* this means that every block has room for Z2 */
+  receive(s, NEW_W3, turn, l.thread); /* its arrival means that every block has room for Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

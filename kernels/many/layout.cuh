@@ -8,10 +8,10 @@
 namespace many {
 
 constexpr int BLOCKS = 16; /* blocks of the cluster that trains the network */
-constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups of a block */
+constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups; threads of each */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
 constexpr int UNITS = 20; /* a block's units of hidden layer 1; unit 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows; columns of W3 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows; its columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
 constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how many of their
                                        momenta are in registers */
@@ -40,8 +40,7 @@ struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* columns of H2 for the block that owns these
-                                                         columns of W3 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS]; /* H2, for the block that owns these columns */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
@@ -62,9 +61,9 @@ alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
 struct alignas(128) Shared {
-  uint8_t pixels[2][ROWS * INPUTS]; /* one buffer has a step's pixels, the other sums of Z1 */
+  uint8_t pixels[2][ROWS * INPUTS]; /* one buffer has a step's pixels, the other the sums of Z1 */
   union {
-    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; from Z1 until W1's update, scratch */
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch after make_z1() until update_first() */
     struct {
       Z2 z2_in[BLOCKS], z2_out[BLOCKS];
       float logits[OWN_ROWS][GROUPS][CLASSES];
@@ -87,7 +86,7 @@ struct alignas(128) Shared {
   float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; the last column is b3 */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
   uint32_t rows[4][OWN_ROWS]; /* the block's rows in four steps */
-  uint64_t came[4];           /* barriers: one for each Exchange */
+  uint64_t came[4];           /* one barrier per Exchange */
   int overflowed;
 };
 static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");
@@ -113,14 +112,14 @@ __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
 }
 
-/* Sets s.overflowed if a magnitude is not below `end`. A NaN is not, as it fails any comparison. */
+/* Sets s.overflowed if a magnitude is not below `end`. A NaN is not: all its comparisons fail. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of a block's columns of W3. The last block sends zeros over zeros. */
+/* Returns how many bytes of W3 a block sends. The last block has no columns: it sends 16 zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }

@@ -47,7 +47,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* Copies the block's parameters and momenta from global memory if LOADS, else back to it. */
+/* If LOADS, copies the block's parameters and momenta from global memory, else back to it. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   move<false>(job, s, own);
   __syncthreads();
   if (threadIdx.x == 0 && s.overflowed) atomicOr(job.d_overflowed, 1u);
-  cluster_fence(); /* no block ends while another block may still read its shared memory */
+  cluster_fence(); /* no block ends while others may still copy from or to its shared memory */
 #endif
 }
 
