@@ -84,7 +84,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
-    job->clusters = ceil_div(job->tiles[l], RANKS); /* clusters of the last hidden layer */
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* in the end, those of the last hidden layer */
     job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
     blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
@@ -158,7 +158,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
-  for (int l = 1; l < shape.layers; l++) /* two buffers of H, four of dZ */
+  for (int l = 1; l < shape.layers; l++) /* two buffers of H and four of dZ, which is sent twice */
     plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4);
   plan->slices_bytes = shape.layers > 2 ? (size_t)2 * plan->blocks * job.slice * sizeof(float4) : 0;
   plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;

@@ -42,8 +42,8 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
                : "memory");
 }
 
-constexpr int REPLICAS = 8;      /* one for each g of a warp's lanes */
-constexpr int MAIL_CLASSES = 12; /* a packet holds the stamp and three classes of each of 4 lanes */
+constexpr int REPLICAS = 8; /* copies of the gradient of the logits, one per value of g (0 to 7) */
+constexpr int MAIL_CLASSES = 12; /* a row has 4 packets, each with three classes and the stamp */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -65,7 +65,7 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* Publishes the biases. With mail the first tile sends them, as one more part of every row. */
+  /* Publishes the biases. With mail the first tile sends them, as a part of every row's logits. */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -218,7 +218,7 @@ template <class S> struct Head : Ground<S> {
     add_lanes(z);
   }
   /* Returns a row's label, or -1 if the step has no such row. mean_of() returns the factor of the
-     row's gradient: 1 / rows of the step, or 0. */
+     row's gradient: 1 / rows of the step, or 0 if the label is -1. */
   __device__ int label_of(int step, int row) const {
     const uint32_t first = (uint32_t)step * job.batch;
     return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]

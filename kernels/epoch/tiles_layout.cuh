@@ -8,7 +8,7 @@
 
 namespace tiles {
 
-constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* neurons of a tile */
+constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* UNITS: neurons of a tile */
 constexpr int RANKS = 16;                       /* blocks of a cluster */
 
 /* The warps of a block; a thread has 128 registers. In layer 1, warps 0 to 6 hold W1, 112 inputs
@@ -19,7 +19,7 @@ constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
 constexpr int CLASSES = 16; /* the most classes: each of 4 lanes has two pairs of classes */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* its phase is 1, so zeroed memory is not mail */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* has phase 1; zeroed memory has phase 0 */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. A byte read as fp16 bits is the byte times 2^-24. */
@@ -34,8 +34,8 @@ enum Barrier {
   BIASES_READY, /* helper tells chain: biases are ready, and the logits' gradient is read */
   Z_READY,      /* other warps tell chain: their parts of Z are in shared memory */
   Z_TAKEN,      /* chain tells other warps: they may overwrite the parts of Z */
-  MATRIX_ONLY,
-  TERMS_READY /* all warps meet: the slices' terms are ready for the next step */
+  MATRIX_ONLY,  /* warps that hold W1 meet: all have read the old pixels */
+  TERMS_READY   /* all warps meet: the slices' terms are ready for the next step */
 };
 constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
@@ -44,7 +44,7 @@ struct Job {
   int layers, size[LAYERS + 1], classes, batch; /* layers of weights; size[0] is the inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
-      clusters;          /* arrays by hidden layer, from 1; clusters of the last layer */
+      clusters;          /* arrays by hidden layer, from 1; clusters of the last hidden layer */
   int steps, first_step; /* first_step: number of the launch's first step in its window */
   uint32_t rows, stamp;
   Rule rule;
@@ -64,7 +64,7 @@ struct Job {
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, next step's row / 8, this step's row / 16, lane) */
   const uint8_t *labels; /* (position in the launch) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): one bit per unit; NULL keeps all */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
   RowResults results;    /* by position in the launch */
 };

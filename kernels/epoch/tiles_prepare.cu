@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
       bytes = *reinterpret_cast<const uint4 *>(
           job.d_pixels + (size_t)job.d_order[first + row] * job.stride + chunk * 16);
       unrolled (w, 4) {
-        const int keep = left - 4 * w; /* bytes of this word */
+        const int keep = left - 4 * w; /* how many bytes of this word are inputs */
         if (keep < 4) (&bytes.x)[w] &= keep <= 0 ? 0u : 0xffffffffu >> 8 * (4 - keep);
       }
     }
@@ -56,7 +56,7 @@ __global__ void k_kernel(Job job, int rows) {
   const uint8_t *s_rows = job.pixels + (size_t)step * ALL_CHUNKS * 16 * rows,
                 *r_rows = s_rows + (size_t)ALL_CHUNKS * 16 * rows;
   const bool offset = job.pixel_offset != 0.0f;
-  int c[4][4] = {}, of_r[4] = {}, of_s[4][4] = {}; /* of_r, of_s: sums of a row's pixels */
+  int c[4][4] = {}, of_r[4] = {}, of_s[4][4] = {}; /* of_r, of_s: pixel sums of rows r, s */
   constexpr uint32_t ONE = 0x01010101;
   for (int chunk = 0; chunk < ALL_CHUNKS; chunk += 2) {
     const auto at = [&](const uint8_t *of, int row, int more) {

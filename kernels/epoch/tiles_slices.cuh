@@ -43,7 +43,7 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
-/* Returns a word whose phase bit is 1 if the packet's phase is wrong. Ignore its other bits. */
+/* Returns a word whose phase bit is 1 if the packet's phase is wrong. Callers mask other bits. */
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
@@ -108,7 +108,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
   }
-  /* Returns where the received packets of k-step k and rows 8 n to 8 n + 7 are: (word, lane). */
+  /* Returns the received packets of k-step k and rows 8 n to 8 n + 7, as (word, lane). */
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }

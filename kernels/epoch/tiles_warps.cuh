@@ -35,7 +35,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
   __device__ void show_bias(const Weight &bias, int step, bool known) const {
     if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule.biases, bias.w, bias.m) : bias.w;
   }
-  /* The four lanes 4 g + t add up the rows of unit g. */
+  /* Updates the bias of unit g. Its four lanes, 4 g + t, add up dZ over all rows. */
   __device__ __forceinline__ void update_bias(Weight &bias, int step) const {
     float sum = 0.0f;
     unrolled (term, 2)
@@ -293,7 +293,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (!LAST) return;
     wait<LAST_READY>(HELPER_THREADS);
     if (!S::MAIL && S::TURNS == 1)
-      wait<BIASES_READY>(HELPER_THREADS); /* without this, the gradient could arrive too early */
+      wait<BIASES_READY>(HELPER_THREADS); /* the helper has read the previous gradient */
     unrolled (i, OWN)
       if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
   }
@@ -302,7 +302,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ __forceinline__ void backward(int step, int end) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.dz[step % S::TURNS];
-    float dh[OWN][2]; /* times W_SCALE DZ_SCALE */
+    float dh[OWN][2]; /* the gradient of H times W_SCALE DZ_SCALE */
     if (LAST) {
       fetch_k(step, end);
       if constexpr (!S::MAIL) {

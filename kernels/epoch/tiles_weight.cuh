@@ -11,9 +11,9 @@ namespace tiles {
 
 /* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and nesterov, an
    update subtracts m times the new momentum and g times the gradient from the weight. The part of
-   this that is known before the gradient is known_m times the old momentum plus known_w times the
-   weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the weight to
-   the gradient. */
+   the update that does not need the gradient is known_m times the old momentum plus known_w times
+   the weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the
+   weight to the gradient. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
@@ -34,7 +34,7 @@ struct StepNumbers {
 };
 
 struct Weight {
-  float w, m, v, a; /* v: second moment, a: average; 0 if unused */
+  float w, m, v, a; /* weight, momentum, second moment and average; v and a are 0 if unused */
 };
 
 /* Updates a weight and its moments, but not its average. g is the gradient. */
@@ -71,7 +71,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`, or zeros if `at` is negative, which means that none exists. */
+/* Returns the weight at offset `at`, or zeros if `at` is negative: there is no such weight. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
