@@ -56,8 +56,8 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 /* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some of the row. Then
    half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
 
-   TASK   Add the missing barriers: a thread may read what no thread has written yet.
-   HINT   Each round of the second loop reads what the round before wrote.
+   TASK   Add the missing barriers. Without them a thread may read what is not yet written.
+   HINT   Each round of the second loop reads what the previous round wrote.
    HINT   If some threads do not take a branch, no thread passes a barrier in it. */
 __global__ void sum(const float *d_z, float *d_sum, int columns) {
   __shared__ float part[THREADS];

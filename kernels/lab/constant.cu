@@ -10,7 +10,7 @@ namespace {
 
 /* The table has 1 KB. It fits the SM's own constant cache (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries again, so that no lane wraps */
+constexpr int STORED = TABLE + LANES; /* the first entries follow again, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 

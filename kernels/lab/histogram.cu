@@ -11,7 +11,7 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* lanes of a warp; more copies of the bins would gain nothing */
+constexpr int LANES = 32; /* of a warp: the most copies of the bins that help */
 
 /* Returns the bin of x. Values that do not count get bin number `bins`, an extra bin. */
 __host__ __device__ int bin_of(float x, int bins) {

@@ -74,7 +74,7 @@ static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }
 
-/* As lab_grid(), but at most `resident` blocks per multiprocessor. */
+/* Returns lab_grid(), but at most `resident` blocks per multiprocessor. */
 static inline unsigned lab_resident_grid(const LabCall *call, int64_t each, int64_t resident) {
   return (unsigned)std::min<int64_t>(lab_grid(call, each), resident * call->gpu->multiprocessors);
 }
@@ -176,7 +176,7 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is large enough; asking CUB again would be timed, too */
+  size_t bytes = SIZE_MAX; /* d_work is large enough; asking CUB for the size would be timed */
   return RUN(call, call->d_work, &bytes);
 }
 
@@ -185,7 +185,7 @@ template <LabCub RUN> size_t lab_cub_work(const LabCall *call) {
   return RUN(call, nullptr, &bytes) == cudaSuccess ? bytes : 0;
 }
 
-/* For LabRung.predicted: VALUE / PER for every size. */
+/* For LabRung.predicted: returns VALUE / PER for every size. */
 template <int VALUE, int PER = 1> double lab_value(const LabCall *) {
   return (double)VALUE / PER;
 }

@@ -22,7 +22,7 @@ extern "C" {
 
 enum { LAB_DIMS = 3, LAB_INPUTS = 2, LAB_STREAMS = 4, LAB_SIZES = 8 };
 
-/* The dimensions of a problem, outermost first, each at least 1. One that a topic lacks is 1. */
+/* A problem's dimensions, outermost first. Dimensions that a topic does not use are 1. */
 typedef struct {
   int64_t dim[LAB_DIMS];
 } LabSize;
@@ -43,7 +43,7 @@ typedef struct {
 /* One problem of a topic. Functions of (size) only get sizes that the topic accepts. */
 typedef struct {
   const char *name;                   /* "float32"; "" if the topic has only one problem */
-  LabType in[LAB_INPUTS];             /* from LAB_NOTHING on, no array exists */
+  LabType in[LAB_INPUTS];             /* the inputs' types; LAB_NOTHING after the last input */
   LabType out;                        /* every problem has one output array */
   double (*operations)(LabSize size); /* how many additions and multiplications, or other operations
                                          that the topic counts */
@@ -54,7 +54,7 @@ typedef struct {
   /* Makes input `array` of `count` elements. One seed always makes the same values. The first
      elements must be hard cases (huge, negative, equal values). NULL means lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
-  double (*bytes)(LabSize size); /* bytes that must move at least; NULL means every array once */
+  double (*bytes)(LabSize size); /* the least bytes to move; NULL means each array once */
 } LabProblem;
 
 /* Makes multiples of 2^-20 with mean 0 and variance 1; every 61st is 100 times as large. */
@@ -72,7 +72,7 @@ typedef struct {
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
-  int64_t point; /* one of rung->points, or 0 */
+  int64_t point; /* one of rung->points, or 0 without a sweep */
   const GpuLimits *gpu;
   const void *d_in[LAB_INPUTS];
   void *d_out;  /* full of NaN or -1 before the call; the rung must write every element */
@@ -113,7 +113,7 @@ typedef struct {
   /* A sweep runs, checks and times the rung at each of these values. NULL means no sweep. */
   const int64_t *points;
   int point_count;
-  /* Replaces the problem's bounds if the rung's arithmetic is documented to be less exact. */
+  /* Sets other allowed errors, if the rung's arithmetic is documented to be less exact. */
   void (*allowed)(const LabRange *range);
   bool pageable;  /* if on_host: the host's arrays are ordinary memory, not pinned */
   bool uncounted; /* the emulator does not count what this rung predicts */
@@ -139,14 +139,14 @@ typedef enum {
 typedef struct {
   const char *name;  /* "softmax" */
   const char *title; /* a sentence on the topic without its full stop */
-  const char *dims;  /* how --size is read: "rows x width" */
+  const char *dims;  /* the meaning of --size: "rows x width" */
   LabUnit unit;      /* bytes are compared with the copy ceiling, operations with the FMA ceiling */
   const LabProblem *problems;
   int problem_count;
   const LabRung *rungs; /* in the order of the ladder */
   int rung_count;
-  /* The ladder is timed at the first size, the last rung and libraries at all sizes. A 0 ends
-     them. */
+  /* The ladder is timed at the first size, the last rung and libraries at all sizes. The list ends
+     with a 0. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests use sizes from 1 to this in each dimension */
   /* Returns a clause that says why a size is refused, or NULL. A NULL pointer accepts all sizes. */

@@ -20,7 +20,7 @@ constexpr int ALIGNMENT = 1024;                        /* alignment of patches i
 /* The tuned sizes: a block computes a tile of 128 x 256 of C, a thread SUMS elements of it. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
-constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256 bytes: barriers */
+constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256 bytes are for barriers */
 constexpr int STAGES = ROOM / STAGE_BYTES;
 constexpr int THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 

@@ -44,7 +44,7 @@ struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies 8 neighbours (16 bytes) of each slab, COPIES times; zeros beyond a matrix. */
+/* A thread copies 8 neighbours (16 bytes) of each slab COPIES times, with zeros beyond a matrix. */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 

@@ -63,7 +63,7 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes WIDTH neighbours of C (m, n) from `column` on, a multiple of WIDTH, if they exist. */
+/* Writes v to C (m, n) from (row, column) on, within C. `column` is a multiple of WIDTH. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;

@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
   __shared__ bool is_last;
   const int64_t quads = count / 4, tiles = quads / TILE;
   float sum = 0;
-#pragma unroll 1 /* the loads of a tile are unrolled already */
+#pragma unroll 1 /* the loads within a tile are unrolled already */
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t mine = tile * TILE + threadIdx.x;
     LabWord<4> quad[LOADS];

@@ -130,7 +130,7 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* The chunks of rungs without a sweep. The first and the last chunk cost 2 of 34 units of time. */
+/* How many chunks rungs without a sweep use. Of 34 units of time, 2 are lost at start and end. */
 constexpr int CHUNKS = 32;
 
 /* Queues chunk i on stream i mod STREAMS. A stream keeps the stages in order by itself. */
@@ -172,7 +172,7 @@ const LabProblem problems[] = {
      /* Counts only the SETTLED steps that f needs. */
      lab_each<2 * SETTLED>,
      /* The reference does the same operations in the same order, rounded as IEEE 754 prescribes. */
-     lab_exactly<f>, .bytes = lab_each<4>}}; /* each way */
+     lab_exactly<f>, .bytes = lab_each<4>}}; /* bytes in one direction */
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
