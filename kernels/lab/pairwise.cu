@@ -13,7 +13,7 @@ namespace {
 constexpr int BLOCK = 256;       /* threads of a block, in all kernels */
 constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
 
-/* The most vectors and elements. Up to here the pair index is right and errors are small. */
+/* The most vectors, and the most elements. Up to here pair_of() is right, and errors are small. */
 constexpr int64_t MOST = 65536;
 
 __host__ __device__ int64_t pairs_of(int64_t n) {
@@ -190,7 +190,7 @@ constexpr int QUADS = 2 * TILE / 4, LINES = BLOCK / QUADS; /* a line has QUADS q
 static_assert(COPIED % LINES == 0 && COPIED % UNROLLED == 0, "whole lines, whole steps per slab");
 
 struct Transposed {
-  int64_t pitch, depth; /* numbers of vectors and of elements, padded */
+  int64_t pitch, depth; /* how many vectors and elements there are with padding */
 };
 
 Transposed transposed(LabSize size) {

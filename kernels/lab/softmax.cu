@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads with 32 values each */
-constexpr int THREADS = 256;     /* threads of a row's block, where the width does not decide */
+constexpr int THREADS = 256;     /* threads of a row's block, if they do not depend on the width */
 
 constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
 
@@ -41,7 +41,7 @@ void reference(const LabRange *r) {
   allow<THREADS>(r);
 }
 
-/* Of every eight rows three are hard: huge values and ties; equal values; a single finite value. */
+/* Three of eight rows are hard: huge values and ties, equal values, a single finite value. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -77,7 +77,7 @@ constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every S
 template <int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
-  constexpr int LANES = ROWS == 1 ? THREADS : 1; /* of a row */
+  constexpr int LANES = ROWS == 1 ? THREADS : 1; /* threads per row */
   const int64_t row = ROWS == 1 ? blockIdx.x : lab_thread(ROWS);
   if (ROWS > 1 && row >= rows) return;
   const float *in = d_in + row * width;

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column of
    the tile as neighbours of a row of the output. Thread: SIDE / DOWN elements, all in flight. To
    read a column, the banks take 32 turns in <32, 0, 32>, 8 in <16, 0, 16>, 1 in <32, 1, 32>. But in
-   <32, 1, 32> 1024 threads wait at one barrier; <32, 1, 8> has blocks of 256. */
+   <32, 1, 32> 1024 threads wait at one barrier; in <32, 1, 8> only 256 threads do. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -132,7 +132,7 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: turns of the banks to read the tile, per request or (for words) per eight lanes. */
+/* Predicted: turns that the banks take per request for the tile (rung words: per eight lanes). */
 const LabRung rungs[] = {
     {"thread-a-row",
      "One thread per row: too few threads, and each load of a warp touches 32 sectors",
