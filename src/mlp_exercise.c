@@ -68,7 +68,7 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
   uint32_t drawn = 1;
-  /* the system's random number: no student knows the seed beforehand */
+  /* The seed is a random number of the system, so that no student knows it beforehand. */
   if (a->seed == NO_SEED && a->grade && getentropy(&drawn, sizeof drawn) != 0)
     return error_set(error, "the system has no seed to give: choose one with --seed");
   if (a->seed == NO_SEED) a->seed = drawn;

@@ -50,8 +50,8 @@ static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14
 
 enum {
   AUGMENT_MOST_SIDE = 64, /* the side of the largest picture, which has NETWORK_MAX_INPUTS pixels */
-  AUGMENT_CELLS = 3,      /* gaps between control points along a side */
-  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* at any place, a cubic B-spline blends 4 points */
+  AUGMENT_CELLS = 3,      /* gaps between control points along a side of a picture */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* points along a side; a cubic B-spline blends 4 */
 };
 
 /* A place in a picture, or a displacement between two places, in pixels. */

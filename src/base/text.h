@@ -22,7 +22,7 @@ size_t text_printable(char *target, size_t size, const char *text);
 void text_append_to(char *target, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* text_append_to for an array, whose size it takes. */
+/* Calls text_append_to with the size of an array of char. */
 #define text_append(ARRAY, ...) text_append_to((ARRAY), sizeof(ARRAY), __VA_ARGS__)
 
 /* Writes a text in quotation marks with JSON's escapes. "<" is escaped, too, so that the

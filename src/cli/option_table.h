@@ -54,7 +54,7 @@ struct OptionRow {
     .field = offsetof(STRUCT, FIELD), .help = __VA_ARGS__                                          \
   }
 
-/* The last two rows of a table. */
+/* The last two rows of every table. */
 #define OPTION_HELP                                                                                \
   { .name = "help", .letter = 'h', .help = "print this help and exit" }
 #define OPTION_VERSION                                                                             \

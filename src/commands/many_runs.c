@@ -10,7 +10,7 @@
 #include "base/sizes.h"
 #include "commands/commands.h"
 
-enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* --threads is at most 1024 */
+enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* 1024 is the limit of --threads */
 
 /* Bytes that a run's two readers need, however many rows there are: the files' buffers and, per
    reader, the text and the parsed rows of one thread. */

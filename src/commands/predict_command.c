@@ -90,7 +90,7 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
   Metrics metrics;
   DataSummary read = {0};
   config.read = &read;
-  if (!o->evaluate) config.rows.path = NULL; /* --html */
+  if (!o->evaluate) config.rows.path = NULL; /* --html needs no rows */
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);

@@ -18,9 +18,9 @@ typedef struct {
   char best[DERIVED_PATH]; /* file for the best epoch's network; "" if it is not saved */
   int best_saved;          /* the epoch saved in `best`, or 0 before the first */
   int saved;               /* the last epoch saved in `save`, or 0 before the first */
-  EpochResult *results;    /* (options->training.epochs) */
+  EpochResult *results;    /* (options->training.epochs): results of the epochs */
   int count;               /* number of results */
-  DataSummary tested;      /* the rows of the final test */
+  DataSummary tested;      /* summary of the rows of the final test */
   double began;            /* when the process started */
   int signal;              /* the signal that ends the run, or 0 */
   int signalled;           /* number of the rank that got the signal */

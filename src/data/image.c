@@ -215,7 +215,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
-  else if (errno == ENOMEM) /* errno, since stb may have tried another format later */
+  else if (errno == ENOMEM) /* stb's message may be about another format */
     error_set(error, "no memory to read %s", path);
   else
     error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",

@@ -263,7 +263,7 @@ static double find_lines(Written *w, int count, double slope) {
    or nearly level, or if there are too few digits. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
-  static const double STEEPEST = 0.21, LEVEL = 0.03; /* 12 and 2 degrees */
+  static const double STEEPEST = 0.21, LEVEL = 0.03; /* slopes of 12 and 2 degrees */
   Written w[PHOTOGRAPH_MOST];
   for (int i = 0; i < count; i++) {
     const Box b = digits[i]->box;

@@ -40,7 +40,7 @@ typedef struct {
   uint64_t step;    /* steps trained of the next epoch, which is not complete */
   double loss;      /* sum of the losses of the rows of these `step` steps, as in EngineSums */
   uint64_t correct, rows; /* counts of these rows, as in EngineSums */
-  double test_accuracy;   /* after the last complete epoch; NAN if unknown */
+  double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */
   char *options;          /* the options as an INI file's text in UTF-8; "" if unknown; owned */

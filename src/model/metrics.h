@@ -31,7 +31,7 @@ typedef struct {
 /* Counts of predictions for each label, and totals. */
 typedef struct {
   int classes;
-  uint64_t *counts; /* (classes, classes): truth, prediction; owned */
+  uint64_t *counts; /* (classes, classes), indexed by truth and prediction; owned */
   double loss;      /* sum of the rows' cross-entropies, by the natural logarithm */
   uint64_t rows, correct;
   const char *names; /* names of the classes, see class_names.h; NULL at first */

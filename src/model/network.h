@@ -15,7 +15,7 @@ enum {
   NETWORK_MAX_INPUTS = 4096,  /* pixels of a row */
   NETWORK_MAX_HIDDEN = 16384, /* values of a hidden layer */
   NETWORK_MAX_CLASSES = 1024, /* one warp of the softmax kernel holds a row of logits */
-  NETWORK_ALIGN = 32,         /* floats: 128 bytes, one line of a GPU's cache */
+  NETWORK_ALIGN = 32,         /* 32 floats are 128 bytes, one line of a GPU's cache */
 };
 
 typedef struct {

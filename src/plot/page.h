@@ -51,7 +51,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 
 /* An axis. axis_clear and axis_include set `low`, `high` and `fractions`; figures set the rest. */
 typedef struct {
-  const char *label;      /* what the numbers are, with their unit */
+  const char *label;      /* what the numbers measure, and their unit */
   bool logarithmic;       /* the scale is logarithmic, and all values are above 0 */
   double mark;            /* the value at which a line stands on a horizontal axis */
   const char *mark_label; /* the line's label; NULL if there is no line */

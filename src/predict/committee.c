@@ -20,7 +20,7 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* First copies the first member's buffer to the others, since it is unreadable after the upload. */
+/* Copies the first member's buffer to the others before its upload, which makes it unreadable. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;

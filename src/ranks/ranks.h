@@ -60,7 +60,7 @@ bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
    `waited` is when the wait began, by seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
-/* Ends all ranks, after a failure of this rank. */
+/* Ends all ranks. A rank calls this when it has failed. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
 /* Returns true if this rank, which failed, must report the reason. Ranks with lower numbers may

@@ -34,7 +34,7 @@ typedef struct {
 typedef struct {
   const char *path;      /* NULL if there is no such file */
   bool judges;           /* true if its rows judge the network, false if they train it */
-  DatasetReader *reader; /* not NULL only during a pass over the file */
+  DatasetReader *reader; /* NULL except during a pass over the file */
   struct stat stamp;     /* the file's status when it was first opened */
   uint64_t rows;         /* known after the first epoch */
   DataSummary data;      /* known after the first epoch */
@@ -47,7 +47,7 @@ typedef struct {
   uint64_t staging_rows;
   double opened; /* when the trainer was opened, in seconds_now */
   JudgedBy judged_by;
-  TrainerFile train, judge; /* the file to train on; the file to judge by */
+  TrainerFile train, judge; /* the file to train on, and the file to judge by */
   bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are

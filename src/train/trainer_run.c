@@ -337,7 +337,7 @@ bool trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
 bool trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   const TrainerConfig *c = &t->config;
   Checkpoint *at = &t->position;
-  double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the previous epoch, if known */
+  double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the previous epoch */
   t->totals = (RunTotals){0};
   t->stopped = t->diverged = false;
   while (at->epoch < c->training.epochs) {
