@@ -11,7 +11,7 @@
 /* Installs the handlers. If `at_once`, even the first signal ends the process. */
 void interrupt_catch(bool at_once);
 
-/* Makes a signal call `clean`, which must be async-signal-safe, before it ends the process. */
+/* Makes the handler call `clean` before a signal ends the process. `clean` must be signal-safe. */
 void interrupt_clean_by(void (*clean)(void));
 
 /* Returns the number of the first signal, or 0 before a signal came. Any thread may call this. */

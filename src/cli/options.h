@@ -17,11 +17,11 @@ typedef struct {
   Training training;
   int seeds; /* number of networks, which differ only in their seed; 0 without --seeds */
   char sweep[OPTIONS_PATH];
-  int trials; /* number of trials; 0 means all combinations, or 32 for ranges */
+  int trials; /* number of trials; 0 means all combinations, or 32 if there are ranges */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
-  char *class_names;               /* class names; the code that reads them frees them */
+  char *class_names;               /* class names; freed by the code that has read them */
   char validation[OPTIONS_PATH];   /* a fraction or a file; see options_hold_out */
   DeviceChoice device;
   bool quiet;

@@ -11,7 +11,7 @@
 
 #include "data/summary.h"
 
-/* The state of one class. */
+/* The rows of one class so far. */
 typedef struct {
   uint64_t seen;     /* number of rows so far */
   uint64_t interval; /* the number of intervals that have begun */
