@@ -15,13 +15,13 @@
 typedef struct {
   Training training;
   Network network;
-  Ranks *ranks;          /* processes that train this network; NULL means one */
+  Ranks *ranks;          /* the processes that train this network; NULL if there is one */
   int engines;           /* engines that share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows that a staging buffer holds, a multiple of the batch */
 } EngineConfig;
 
-/* Returns the most rows of a step that one rank gets. part_start divides the step equally. */
+/* Returns the largest number of rows that a rank gets when the ranks divide one step equally. */
 static inline int engine_rows(const EngineConfig *config) {
   return (int)ceil_div((size_t)config->training.batch, (size_t)ranks_count(config->ranks));
 }
@@ -45,7 +45,7 @@ static inline size_t engine_row_stride(int inputs) {
 typedef struct {
   uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
   uint16_t *labels; /* (staging_rows) */
-  size_t stride;    /* engine_row_stride */
+  size_t stride;    /* bytes between the starts of adjacent rows, by engine_row_stride */
 } StagingBuffer;
 
 /* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
@@ -65,8 +65,8 @@ typedef struct {
   uint64_t dropout_key; /* key of random_dropout, used with the position */
 } TrainRange;
 
-/* Sums over the rows trained or evaluated since the last collect. Training rows count with the
-   results of their step's forward pass; their loss uses smoothed targets. */
+/* Sums over the rows trained or evaluated since the last collect. A training row's results come
+   from the forward pass of its step; its loss uses smoothed targets. */
 typedef struct {
   double loss; /* sum of the cross-entropies, natural logarithm */
   uint64_t correct;
@@ -88,14 +88,14 @@ typedef struct {
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work, then returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
-  /* read waits, then copies the first `count` arrays, (count, network.floats). Array 0 is the
-     network's parameters; training_states counts the others. write does the reverse. With count 1,
-     it also sets the trained parameters. */
+  /* read waits for queued work, then copies the first `count` arrays, (count, network.floats).
+     Array 0 is the network's parameters; training_states counts the others. write copies from
+     `arrays` to the engine; if count is 1, write also sets the trained parameters. */
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have. A member is an engine that trains another network
-     on the same rows. If it is 0, or the function is NULL, networks train in sequence. */
+     on the same rows. If the result is 0 or `members` is NULL, networks train in sequence. */
   int (*members)(Engine *engine);
   /* Opens a member. Members close before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
@@ -106,13 +106,13 @@ struct Engine {
   bool synchronous; /* train and predict finish their work before they return */
   uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
                        not if every call except a window's first starts at a multiple of this */
-  EngineConfig config; /* once open, it holds the fusion and precision in use, never FUSION_AUTO */
+  EngineConfig config; /* after opening: with the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* the device's name; for the CPU also its threads */
-  char reason[160];    /* why this fusion level and, if tf32 was asked for, this precision */
-  bool wide;           /* uses the kernels for wide layers, which store planes of fp16 */
-  int replays;         /* how often a number left fp16's range and work was repeated */
-  uint64_t memory;     /* bytes of the device's memory; 0 means unknown */
-  double taken;        /* bytes of the host's memory that the CPU engine takes */
+  char reason[160]; /* why this fusion level is in use and, if tf32 was asked for, the precision */
+  bool wide;        /* uses the kernels for wide layers, which store planes of fp16 */
+  int replays;      /* how often a number left fp16's range and work was repeated */
+  uint64_t memory;  /* bytes of the device's memory; 0 means unknown */
+  double taken;     /* bytes of the host's memory that the CPU engine takes */
 };
 
 /* Closes the engine. Does nothing if `engine` is NULL. */

@@ -10,7 +10,7 @@
 
 enum { ENGINE_CPU_MAX_BLOCKS = 8 * NETWORK_MAX_LAYERS + 17 };
 
-/* The arrays of a layer, each (in + 1, out): the weights, then the biases. */
+/* The arrays of a layer, each (in + 1, out): rows of weights, then one row of biases. */
 enum {
   PARAMETERS,    /* the trained parameters */
   AVERAGE,       /* the average of the parameters; NULL if training keeps no average */
@@ -36,12 +36,12 @@ typedef struct {
   size_t gradient;    /* where the layer's gradient, (in + 1, out), begins in `gradients` */
 } Layer;
 
-/* Scaled pixels as panels for GemmTerms. Panel p holds the terms[p] terms that are not all 0. */
+/* Scaled pixels in panels for GemmTerms. A panel leaves out terms whose GEMM_PANEL values are 0. */
 typedef struct {
-  size_t length;
+  size_t length;   /* maximum terms of a panel */
   float *values;   /* (panels, length, GEMM_PANEL) */
-  uint32_t *index; /* (panels, length) */
-  size_t *terms;   /* (panels) */
+  uint32_t *index; /* (panels, length): the number of each kept term */
+  size_t *terms;   /* (panels): how many terms a panel keeps */
 } Panels;
 
 typedef struct {
@@ -50,7 +50,7 @@ typedef struct {
   size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
   Layer layer[NETWORK_MAX_LAYERS];
   uint32_t *identity;   /* 0, 1, 2, ...: the GemmTerms.index of a product that skips no terms */
-  const uint8_t **row;  /* (capacity) the block's rows in the dataset */
+  const uint8_t **row;  /* (capacity): where each row of the block begins */
   uint16_t *label;      /* (capacity) */
   Panels rows, columns; /* `rows` is packed for forward, `columns` for the gradient */
   double *loss;         /* (capacity) */
@@ -70,8 +70,8 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
-/* The number of a thread and the size of its team. Thread t computes panels t, t + threads, t + 2
-   threads, ... of the rows. first_panel says which weights it updates. */
+/* The number of a thread and the size of its team. Thread t computes panels t, t + threads and so
+   on of the rows. It updates the weights from first_panel(t) to first_panel(t + 1). */
 typedef struct {
   size_t thread, threads;
 } Team;

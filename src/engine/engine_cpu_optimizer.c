@@ -16,7 +16,7 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* any valid pointer */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* an unused stand-in */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

@@ -19,8 +19,8 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-/* If `flush`, makes this thread replace numbers below 1e-38 by 0; otherwise ends that. Such numbers
-   are slow on some processors. */
+/* Makes this thread replace numbers below 1e-38 by 0, because they are slow on some processors. If
+   `flush` is false, ends this replacement. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */
@@ -61,8 +61,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Packs a panel of `count` terms: the pixels of four rows or, if `columns`, the rows of four
-   pixels. Skips terms that are black in all four, if the network reads black as 0. */
+/* Packs a panel of four rows, whose terms are pixels or, if `columns`, of four columns of pixels,
+   whose terms are rows. Skips terms that are all black, if the network reads black as 0. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -138,7 +138,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
   OWN_ROWS (r, rows, team) {
     float *y = layer->y + r * layer->out;
-    for (size_t n = 0; n < layer->outputs; n += 4) { /* rows are padded */
+    for (size_t n = 0; n < layer->outputs; n += 4) { /* the last 4 may end in padding */
       const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
                                                (uint32_t)(first + r), (uint32_t)(n / 4));
       for (size_t i = 0; i < 4; i++)
@@ -147,8 +147,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes each row's loss and correctness, and the logits' gradient, which is for the mean loss
-   over all_rows rows. */
+/* Computes each row's loss, whether the row is correct, and the gradient of the logits. The
+   gradient belongs to the mean loss over all_rows rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;
@@ -175,8 +175,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of layer l - 1 from the gradient of layer l. The activation's slope is 0
-   where dropout made the output 0. The other gradients are scaled like the outputs. */
+/* Computes the gradient of layer l - 1 from the gradient of layer l. Where dropout made an output
+   0, the activation's slope is 0. The other gradients are scaled like their outputs. */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
@@ -295,7 +295,7 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-/* Updates or stores all layers, as `use` says. `updates` is the run's updates so far. */
+/* Updates all layers or stores their gradients. `updates` counts the run's earlier updates. */
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
@@ -371,7 +371,7 @@ bool cpu_train(Engine *engine, const TrainRange *range, Error *error) {
   return !*cpu->failure.text || error_set(error, "%s", cpu->failure.text);
 }
 
-/* Each thread writes the logits of its own rows, for which it needs no other thread. */
+/* Each thread writes the logits of its own rows without waiting for other threads. */
 bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
   CpuEngine *cpu = (CpuEngine *)engine;
   if (!engine_has_rows(&engine->config, first_row, rows, error)) return false;

@@ -13,13 +13,13 @@
 
 enum {
   GEMM_PANEL = 4,  /* rows of a tile: 4 x 4 vectors of sums hide the latency of a multiply-add */
-  GEMM_ALIGN = 16, /* in floats: column counts, row lengths and row addresses are multiples */
+  GEMM_ALIGN = 16, /* column counts, row lengths and row addresses are multiples of 16 floats */
 };
 
 typedef struct {
   const float *a; /* a(m, j) = a[m * a_row + j * a_term] */
   size_t a_row, a_term;
-  const uint32_t *index; /* (terms): the row of b for each term */
+  const uint32_t *index; /* (terms): index[j] is the row of b for term j */
   size_t terms;
   const float *b; /* b(i, n) = b[i * b_row + n] */
   size_t b_row;

@@ -4,8 +4,8 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer: 6 MB of MNIST. Few rows let training start early, but a launch needs
-   enough rows. */
+/* Rows of a staging buffer; MNIST's take 6 MB. With fewer rows, training would start earlier, but
+   its launches would be too short. */
 enum { LOADER_ROWS = 8192 };
 
 /* Returns LOADER_ROWS rounded down to whole steps, or one step if that is longer. */
@@ -17,8 +17,8 @@ static inline uint64_t loader_staging_rows(int batch) {
 typedef struct {
   Engine *engine;
   DatasetReader *reader;
-  uint64_t start;           /* the dataset row where the first row goes */
-  bool ring;                /* in streaming, buffer s always goes to row start + s * staging_rows */
+  uint64_t start; /* the dataset row where the first row goes */
+  bool ring;      /* streaming: buffer s always goes to dataset row start + s * staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */
   int index;                /* the next staging buffer, 0 or 1 */

@@ -18,11 +18,11 @@ typedef enum {
 typedef struct {
   LrScheduleKind kind;
   float rate, decay;
-  int warmup; /* the first epochs, in which the rate rises to its full value */
+  int warmup; /* how many first epochs raise the rate to its full value */
 } LrSchedule;
 
 /* Returns the learning rate of epoch `epoch` of `epochs`, counted from 0. Warm-up epoch e of w has
-   (e + 1) / (w + 1) of the rate (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+   (e + 1) / (w + 1) of the full rate (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
@@ -46,7 +46,7 @@ typedef enum {
 static const char *const training_fusions[] = {
     [FUSION_AUTO] = "auto",      [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
     [FUSION_STEP] = "step",      [FUSION_EPOCH] = "epoch", [FUSION_EXERCISE] = "exercise",
-    [FUSION_EXERCISE + 1] = NULL}; /* names */
+    [FUSION_EXERCISE + 1] = NULL}; /* the values of --fusion */
 
 typedef enum {
   PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
@@ -66,7 +66,7 @@ typedef struct {
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* yes if the rows fit in half of the host's memory and in the device's */
+  RESIDENT_AUTO, /* RESIDENT_YES if the rows fit in half the host's memory and in the device's */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files again */
 } Residency;
@@ -80,9 +80,9 @@ typedef struct {
   int batch;             /* rows of a step over all ranks, at least 1 */
   uint64_t seed;         /* seeds the first parameters, the order of rows and their augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
-  float label_smoothing; /* share of the target spread evenly over all classes, at least 0 */
+  float label_smoothing; /* share of the target that all classes divide equally, at least 0 */
   DropoutShares dropout;
-  float ema; /* if above 0, the network is an average of the parameters with this decay */
+  float ema; /* decay of the average of parameters that is the network; 0 means no average */
   PixelScale pixels;
   AugmentStrengths augment; /* for training rows; all 0 means no augmentation */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
@@ -114,12 +114,12 @@ static inline bool training_drops(const Training *training) {
   return false;
 }
 
-/* Returns the pixel value that the network reads as 1. */
+/* Returns the maximum of a pixel: training->pixels.max or, if that is 0, the default. */
 static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* A PixelScale as p factor - offset. Fast paths use constants for the default, 1 / 255 and 0. */
+/* The network reads pixel p as p * factor - offset. Fast code serves the default, p / 255. */
 typedef struct {
   float factor, offset;
   bool is_default;

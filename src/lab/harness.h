@@ -64,7 +64,7 @@ typedef struct {
   uint64_t seed;    /* seed of the inputs */
 } LabHow;
 
-/* Copies of an array between guards. All bytes start as 0xFF, which makes a value NaN or -1. */
+/* Copies of an array between guards. All bytes start as 0xFF, a NaN or the integer 4294967295. */
 typedef struct {
   uint8_t *start; /* guard, copy, guard, copy, ... guard; NULL without an array */
   size_t bytes;   /* of a copy */

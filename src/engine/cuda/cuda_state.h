@@ -7,7 +7,7 @@
 
 typedef struct CudaEngine CudaEngine;
 
-enum { WIDE_STEPS = 256 }; /* maximum steps of a wide network with the same scales */
+enum { WIDE_STEPS = 256 }; /* maximum steps between two settings of a wide network's scales */
 
 /* A level of fusion: functions that launch a step's kernels. engine_cuda_steps.c calls them. */
 typedef struct {
@@ -21,9 +21,9 @@ typedef struct {
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
-  bool unfused;    /* keeps d_x, d_z and d_gradient between its kernels */
+  bool unfused;    /* its kernels pass values through d_x, d_z and d_gradient */
   bool each;       /* `update` runs after each layer's backward; otherwise once, after all layers */
-  bool joins_late; /* forward of a layer waits for the ranks' update of this layer alone */
+  bool joins_late; /* a layer's forward waits only for the ranks' update of this layer */
 } Level;
 
 typedef struct {
@@ -34,11 +34,11 @@ typedef struct {
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
-/* A wide network stores arrays as planes of fp16 terms. The planes of layer l, from 0, are: */
+/* A wide network stores arrays as planes of fp16 terms. Index WIDE_X + l is for layer l, from 0. */
 enum {
-  WIDE_X,                           /* + l: its input (forward_rows, size[l]), pixels in layer 0 */
-  WIDE_W = NETWORK_MAX_LAYERS,      /* + l: weights (size[l + 1], size[l]); d is NULL in a head */
-  WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* + l: the gradient of its output (batch, size[l + 1]) */
+  WIDE_X,                      /* the layer's input (forward_rows, size[l]); pixels if l is 0 */
+  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); a head has none, d is NULL */
+  WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* gradient of the layer's output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
 typedef struct {
@@ -47,7 +47,7 @@ typedef struct {
   uint32_t *d_largest;
 } WideNetwork;
 
-/* The work since the last check of ResultSums.overflowed. If set, replay.c repeats the work. */
+/* The work since the last check of ResultSums.overflowed. If that is set, the work is repeated. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* a range of 0 steps means that its rows were evaluated */
@@ -69,10 +69,10 @@ typedef struct {
   cudaError_t (*allocate)(void **pointer, size_t bytes); /* NCCL's allocator; NULL means CUDA's */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* the sums' stream; the stream of updates by sums */
+  cudaStream_t stream, updates; /* streams of the sums and of the updates that use sums */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: the update of the bucket that starts at l */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 after the wait */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 once waited for */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
 
@@ -82,13 +82,13 @@ typedef struct {
   cudaError_t (*release)(void *what);
 } Owned;
 
-/* A safe upper bound. A layer has two arrays, three planes and an event; others are about 40. */
+/* A safe bound. A layer has two arrays, three planes and an event; the engine has about 40 more. */
 enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 
 struct CudaEngine {
   Engine engine; /* must be first: an Engine * is cast to CudaEngine * */
   const Level *level;
-  void *library;                 /* data of a caller's level; or NULL */
+  void *library;                 /* data of a level that the caller supplied, or NULL */
   void (*close_library)(void *); /* called once with `library` */
   cudaStream_t copy, compute;
   Staging staging[2];
@@ -125,10 +125,10 @@ struct CudaEngine {
   float *d_largest, *d_sum; /* (forward_rows), at level exercise */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation[l] */
-  WideNetwork wide;                            /* if engine.wide */
+  WideNetwork wide;                            /* used if engine.wide */
   Replay replay;
 
-  StepGraph many_steps, one_step, last_steps; /* level step */
+  StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
   uint32_t positions_before;                  /* number of positions of the previous range */
   const uint8_t *d_captured;                  /* the d_train_on that the graphs read */
   TilesPlan tiles;                            /* plan of level epoch; 0 blocks means no tiles */
@@ -153,7 +153,7 @@ bool engine_cuda_suits_many(const EngineConfig *config);
 /* Sets engine->wide if the kernels for wide layers would be faster, and adds to engine->reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
-/* These functions allocate what cuda_release_all releases. They fail beyond --device-memory. */
+/* These functions allocate what cuda_release_all releases. They respect --device-memory. */
 bool cuda_array(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *error);
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);
@@ -167,7 +167,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the bf16 terms per float32 in level layer's gemms. Planes have one fp16 term less. */
+/* Returns how many bf16 terms replace a float32 in level layer; planes have one fp16 term less. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -192,7 +192,7 @@ static inline ManyShape many_shape(const CudaEngine *e) {
   return (ManyShape){size[0], size[1], size[2], size[3], e->engine.config.training.batch};
 }
 
-/* Returns true if training uses fp16 terms. Then a number out of range forces a repetition. */
+/* Returns true if training uses fp16 terms and so repeats steps when a number is out of range. */
 static inline bool has_fp16_terms(const CudaEngine *e) {
   return e->engine.wide || e->engine.config.training.fusion == FUSION_EPOCH;
 }
@@ -265,7 +265,7 @@ cudaError_t sums_follow(CudaEngine *e);
 cudaError_t sums_updated(CudaEngine *e, int first, int end);
 /* Makes work queued on e->compute from now on wait for the updates of layers first to end - 1. */
 cudaError_t sums_join(CudaEngine *e, int first, int end);
-/* Waits for the event or, if NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
+/* Waits for `event` or, if it is NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
 /* Queues `steps` steps, from state.position to state.end, on e->compute. *e->d_state is `state`. */

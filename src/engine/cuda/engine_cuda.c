@@ -85,8 +85,8 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
 }
 
 /* Returns the end of the part of a range that begins with `step`. A wide network has one set of
-   scales per part. So a part has few steps, and a much shorter step gets its own part, because
-   fewer rows mean larger gradients. */
+   scales per part. So a part has few steps. A last step with less than half a batch gets its own
+   part, because fewer rows mean larger gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
                  end = range->first_step + range->steps;
@@ -297,8 +297,8 @@ static bool initialise(CudaEngine *e, Error *error) {
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* Blocks that start early take room from running blocks. That is too much beside large kernels,
-     and beside the ranks' sums. */
+  /* Blocks that start early take room from running blocks. Large kernels and the ranks' sums need
+     this room. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -418,8 +418,8 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* only checked by the launcher: a member has too few rows */
-  e->taken = first->taken;   /* all members together stay within --device-memory */
+  e->d_work = first->d_work; /* the launcher checks it, but a member has too few rows to use it */
+  e->taken = first->taken;   /* so that all members together stay within --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;

@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* The last three are NULL if the library lacks them. It has all three since release 2.27. */
+  /* The last three are NULL if the library lacks them. NCCL has all three since release 2.27. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -117,7 +117,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* Blocks of NCCL's kernel. NCCL itself takes 7 on an H200, too few while other kernels run. */
+/* Blocks of NCCL's kernel. NCCL's default on an H200 is 7, too few while other kernels run. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {

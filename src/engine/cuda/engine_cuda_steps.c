@@ -2,7 +2,7 @@
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* steps of the long graph, whose launch costs as much as a one-step graph's */
+  GRAPH_STEPS = 64, /* steps of the long graph; its launch costs as much as a one-step launch */
   /* Minimum and maximum values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
      cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
@@ -87,7 +87,7 @@ static bool is_bucket(const Network *n, int l, int end) {
 }
 
 /* Adds the ranks' gradients of layers l to end - 1, and updates these layers. The gradient of layer
-   l's input still needs layer l's old weights, so *late postpones its update to the next call. */
+   l's input still needs layer l's old weights, so the next call updates layer l (*late). */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -164,7 +164,7 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues `steps` full steps, then a step of `rest` rows, as a graph. Captures it if necessary. */
+/* Queues `steps` full steps and a step of `rest` rows as one graph, which it captures if needed. */
 static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
   if (steps == 0 && rest == 0) return cudaSuccess;
   if (by->steps != steps || by->rest != rest) forget_graph(by);
@@ -268,7 +268,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Runs a step of no rows before the first capture: libraries load kernels in a first step. */
+    /* Libraries load their kernels in a first step. So a step of no rows precedes the capture. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -289,7 +289,7 @@ static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bou
   Precision *precision = &e->engine.config.training.precision, before = *precision;
   if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;
   e->level = &level_layer;
-  *precision = PRECISION_TF32; /* precise enough for magnitudes */
+  *precision = PRECISION_TF32; /* precise enough to set scales */
   cudaError_t status = forward(e, view, trains);
   for (int l = last_layer(e); trains && status == cudaSuccess && l > 0; l--)
     status = e->level->backward(e, view, l);

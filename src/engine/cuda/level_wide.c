@@ -1,5 +1,5 @@
-/* Runs a wide network with the kernels of kernels/layer/wide.cu, on planes of fp16 terms. A last
-   layer that launch_head runs reads floats and writes planes of gradients. */
+/* Runs a wide network with the kernels of kernels/layer/wide.cu, on planes of fp16 terms. If
+   launch_head runs the last layer, this layer reads floats and writes planes of gradients. */
 #include "engine/cuda/cuda_state.h"
 
 static bool allocate_planes(CudaEngine *e, int at, int terms, size_t rows, int columns,
@@ -56,7 +56,7 @@ cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound) {
   return cudaSuccess;
 }
 
-/* Returns planes `at`, limited to the batch's rows. */
+/* Returns the planes with index `at` (WIDE_X + l, ...), limited to the batch's rows. */
 static Planes planes_of(const CudaEngine *e, BatchView batch, int at) {
   Planes planes = e->wide.planes[at];
   planes.rows = batch.rows;

@@ -1,5 +1,5 @@
 /* The kernels that a step launches at level none and at level layer. To see fusion, compare the two
-   tables below, whose comments name the kernels. The functions above have the same order. step() of
+   tables below, whose comments name the kernels. The functions come in the same order. step() of
    engine_cuda_steps.c loops over the layers. For 784-300-100-10, level none launches 28 kernels per
    step, which pass every intermediate result through global memory. Level layer launches 5 kernels,
    which keep most results on the chip. */
@@ -20,7 +20,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
                              e->compute);
 }
 
-/* Writes e->d_x unless it is NULL. If NULL, the first layer's kernels read pixels as bytes. */
+/* Writes e->d_x. If it is NULL, does nothing, because the first layer's kernels read bytes. */
 static cudaError_t input_layer(CudaEngine *e, BatchView batch) {
   return e->d_x ? scale_pixels(e, batch) : cudaSuccess;
 }
