@@ -355,7 +355,7 @@ TEST(failures_stop_the_run) {
 #define ADVICE ": try a lower --lr"
 #define IN_STEPS(steps) "the training" LOSS "in steps " steps ADVICE
 #define DIVERGES 8200, 100            /* a step multiplies a weight by -99 */
-#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps: 1 call; 13 with .stop after epoch 1 */
+#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps: 1 call; with .stop, 13 after epoch 1 */
   static const struct {
     int rows;
     float rate;

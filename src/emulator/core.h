@@ -29,7 +29,7 @@ struct Lane {
   State state;
   bool orders, fenced;
   uint16_t thread;
-  unsigned mask; /* the lanes to meet; its value; the function for all values */
+  unsigned mask; /* lanes to meet; this lane's value; function for all values */
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
   int value;            /* its term of the sum that emulator_barrier returns */
@@ -56,7 +56,7 @@ extern bool failed;       /* the launch has failed */
 constexpr size_t STACK = 512 << 10; /* the local memory that a thread may have */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
 bool is_stack(uintptr_t address);      /* returns true for an address in a lane's stack */
-bool is_host_stack(uintptr_t address); /* the same for emulator_call's function */
+bool is_host_stack(uintptr_t address); /* in the stack of emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading of emulator_print() */
 /* Enters lanes of a warp, at most `most` times in all, until none can continue. Returns true if a
@@ -137,7 +137,7 @@ struct Site {
   EmulatorCounts counts; /* `requests` includes requests to shared memory */
 };
 
-extern std::vector<Site> sites, sites_of_launches; /* of the running launch; of earlier ones */
+extern std::vector<Site> sites, sites_of_launches; /* of this launch; of earlier launches */
 extern EmulatorCounts counts;
 /* Notes an access or a step of the running lane. Returns the site. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,

@@ -30,7 +30,7 @@ typedef struct {
   uint64_t turns, least_turns;            /* passes of shared memory's banks; the fewest possible */
   uint64_t atomic_turns;                  /* the part of `turns` that atomic operations take */
   uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */
-  uint64_t lane_steps, step_slots;        /* the same for the basic blocks that warps executed */
+  uint64_t lane_steps, step_slots;        /* lanes and slots for executed basic blocks */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);

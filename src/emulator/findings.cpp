@@ -53,7 +53,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* Returns how many different numbers there are. Usually they are sorted already. */
+/* Returns how many of the numbers differ. Usually the numbers are sorted already. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
   return (size_t)(std::unique(first, end) - first);
@@ -168,7 +168,7 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static constexpr uint64_t ENOUGH = 1000; /* this many findings of a kind at a place end a launch */
+static constexpr uint64_t ENOUGH = 1000; /* findings of one kind at one place that end a launch */
 
 static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
                 uintptr_t a, uintptr_t b) {

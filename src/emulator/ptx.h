@@ -61,7 +61,7 @@ inline uint32_t pack_fp16(float first, float second) {
 }
 /* Shifted into a float, the bits of any fp16, also a subnormal one, are 2^112 times too small. */
 inline float emulator_of_fp16(uint32_t half) {
-  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* infinity; above are NaNs */
+  const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* larger bits are NaNs */
   const float magnitude =
       bits < huge ? __uint_as_float(bits) * 0x1p112f : __uint_as_float(bits | 0x7f800000);
   return half & 0x8000 ? -magnitude : magnitude;

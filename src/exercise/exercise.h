@@ -92,7 +92,7 @@ typedef struct {
   EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; the costliest places */
   EmulatorCounts counts;
   double moved_bytes;           /* a byte counts once per kernel; NAN without counts */
-  double seconds, seconds_ours; /* of the function; of our fused version; or NAN */
+  double seconds, seconds_ours; /* of the function; of our version; NAN if unknown */
 } ExerciseCall;
 
 typedef struct {
@@ -107,10 +107,10 @@ typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
   ExerciseShape measured; /* the shape with which bytes and times are measured */
-  int handed_out;         /* kernels of the version handed out; points need fewer */
+  int handed_out;         /* kernels of the version handed out; fewer earn points */
   bool right, fused;
   bool compares;     /* true if our fused version has results for this shape */
-  char wrong[768];   /* why it is not right */
+  char wrong[768];   /* why the result is not right */
   char told[4096];   /* errors and costs, with source lines */
   ExerciseCall call; /* the measured call, but with the most launches of any call */
 } ExerciseScore;

@@ -15,7 +15,7 @@ static inline size_t cell(int row, int columns, int column) {
   return (size_t)row * (size_t)columns + (size_t)column;
 }
 
-/* To be freed. */
+/* Returns zeros; the caller frees them. */
 void *reference_zeros(size_t count, size_t size);
 
 /* y (rows, out) = x (rows, in) W^T + bias, with W (out, in) and bias (out). bias may be NULL. */

@@ -143,7 +143,7 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
    measured call, with other values. */
 typedef struct {
   Apart apart;
-  bool started, may_ask; /* may_ask: it may use the GPU */
+  bool started, may_ask; /* may_ask: may use the GPU */
   int count, measured;   /* number of calls; index of the measured call */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;

@@ -66,8 +66,8 @@ typedef struct {
 
 /* Copies of an array between guards. All bytes start as 0xFF, a NaN or the integer 4294967295. */
 typedef struct {
-  uint8_t *start; /* guard, copy, guard, copy, ... guard; NULL without an array */
-  size_t bytes;   /* of a copy */
+  uint8_t *start; /* guard, copy, guard, ... guard; NULL if there is no array */
+  size_t bytes;   /* bytes of one copy */
 } LabBlock;
 
 /* Indices of blocks: inputs and output, which are pinned if topic->on_host and otherwise on the
@@ -81,7 +81,7 @@ typedef struct {
   LabCall call; /* the fields that all calls share: problem, size, gpu, streams and event */
   const LabHow *how;
   GpuLimits gpu;
-  size_t guard; /* bytes */
+  size_t guard; /* bytes of a guard */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* the inputs' values; the output from lab_arrays_fetch */

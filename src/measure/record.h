@@ -20,7 +20,7 @@
 #include "base/text.h"
 
 typedef struct {
-  json_t *lines;    /* array of objects; NULL means no lines */
+  json_t *lines;    /* array of objects; NULL if there are none */
   FILE *file;       /* record_add also writes lines to this file, unless it is NULL */
   const char *path; /* the file's path, owned by the caller */
   Error failure;    /* why the first line could not be added or written; "" if all were */

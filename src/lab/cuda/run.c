@@ -108,7 +108,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* Sets the row's outcome and, unless `note` is "", a clause with the reason. If right, there is no
+/* Sets the row's outcome and, unless `note` is "", a clause with the reason. A right row gets no
    "check". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
