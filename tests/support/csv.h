@@ -20,7 +20,7 @@ typedef struct {
   size_t rows, inputs;
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
-  Error error; /* empty if there was none */
+  Error error; /* empty if there is no error */
 } Table;
 
 /* Returns a table without rows, with room for `room` rows. */

@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "support/test.h"
 
-/* Skips the running test if there is no GPU. A test that needs one calls this first. */
+/* Skips the running test if there is no GPU. A test that needs a GPU calls this first. */
 static inline void needs_gpu(void) {
   Error why;
   if (engine_cuda_available(&why)) return;

@@ -272,7 +272,7 @@ static inline EngineSums collect(Engine *engine) {
 /* The results of training. */
 typedef struct {
   float *parameters;     /* the first of several arrays in one block of memory */
-  float *momentum;       /* the second; the optimizer's other arrays follow */
+  float *momentum;       /* the second array; the optimizer's others follow */
   size_t floats, states; /* floats per array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;

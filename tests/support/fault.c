@@ -33,7 +33,7 @@ typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUD
 /* The errno of each kind of failure. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* FAULT_AT; nothing fails while it is 0, which it is until begin() */
+static unsigned long at; /* FAULT_AT; while it is 0, as before begin(), no call fails */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
