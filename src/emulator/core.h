@@ -84,7 +84,7 @@ struct Touch {
 };
 
 struct Cell {
-  Touch write, read, other_read; /* last reads of two threads: one may be the writer itself */
+  Touch write, read, other_read; /* last reads by two threads; one may be the writer */
 };
 
 struct Region {
@@ -99,7 +99,7 @@ struct Region {
   uint64_t bytes_once = 0; /* distinct bytes read + written in this launch */
 };
 
-extern std::vector<Region *> regions; /* element 0 is NULL: no region */
+extern std::vector<Region *> regions; /* element 0 is NULL */
 extern uintptr_t program_base;
 extern const char DYNAMIC[]; /* name of the region of dynamic shared memory */
 void start_memory();

@@ -340,7 +340,7 @@ void *__tsan_memset(void *to, int value, size_t size) {
   return memset(to, value, size);
 }
 
-/* Prints, if emulator_print allows it. Refuses %n, which writes to memory. */
+/* Prints if emulator_print allows output. Refuses %n, which writes to memory. */
 int __tsan_printf(const char *format, ...) {
   for (const char *at = format; (at = strchr(at, '%')); at++) {
     at += 1 + strspn(at + 1, "-+ #0123456789.*hlLqjzt");

@@ -86,8 +86,8 @@ static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *
   return cudaSuccess;
 }
 
-/* Times ROUNDS calls after a warm-up call, and keeps the median. A call is `ours` or, if NULL, the
-   student's function. */
+/* Times ROUNDS calls after a warm-up call, and keeps the median. Calls `ours` or, if it is NULL,
+   the student's function. */
 static cudaError_t time_calls(const ExercisePlaced *d, cudaError_t (*ours)(const ExercisePlaced *),
                               const cudaEvent_t clock[2], ExerciseCall *call) {
   double seconds[ROUNDS];

@@ -10,7 +10,7 @@ const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_so
                                       &lab_matmul,   &lab_transpose,     &lab_histogram,
                                       &lab_pairwise, &lab_copy_patterns, &lab_divergence,
                                       &lab_constant,
-#ifndef ON_EMULATOR /* it has no special function units, no link to the host and no times */
+#ifndef ON_EMULATOR /* the emulator lacks special function units, a host link and times */
                                       &lab_math,     &lab_transfers,
 #endif
                                       NULL};
