@@ -1,5 +1,6 @@
 #include "plot/canvas.h"
 
+#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +170,7 @@ static const char *letter_of(char c) {
   return letters[c >= ' ' && c <= '~' ? c - ' ' : '?' - ' '];
 }
 
-static int base36(char digit) {
+static double base36(char digit) {
   return digit <= '9' ? digit - '0' : digit - 'a' + 10;
 }
 
@@ -181,25 +182,26 @@ static double width_of(char c) {
   return width;
 }
 
+/* Returns the point of two digits: x, and y as the imaginary part. */
+static double complex point_of(const char *digits) {
+  return base36(digits[0]) + I * base36(digits[1]);
+}
+
 /* Adds a stroke of `digits` digits to the coverage. Its curves meet halfway between points. */
-static void cover_stroke(Canvas *p, const char *stroke, size_t digits, const double origin[2],
+static void cover_stroke(Canvas *p, const char *stroke, size_t digits, double complex origin,
                          double unit) {
-  double a[2], b[2], c[2], from[2], to[2];
-  for (int k = 0; k < 2; k++) from[k] = a[k] = base36(stroke[k]);
+  double complex a = point_of(stroke), from = origin + unit * a;
   for (size_t i = 2; i == 2 || i + 2 < digits; i += 2) {
-    for (int k = 0; k < 2; k++) {
-      b[k] = base36(stroke[i + (size_t)k]);
-      c[k] = i + 2 < digits ? base36(stroke[i + 2 + (size_t)k]) : b[k];
-      if (i + 4 < digits) c[k] = (b[k] + c[k]) / 2;
-    }
+    const double complex b = point_of(stroke + i);
+    double complex c = i + 2 < digits ? point_of(stroke + i + 2) : b;
+    if (i + 4 < digits) c = (b + c) / 2;
     for (int part = 1; part <= CURVE_PARTS; part++) {
       const double t = (double)part / CURVE_PARTS, s = 1 - t;
-      for (int k = 0; k < 2; k++) to[k] = s * s * a[k] + 2 * s * t * b[k] + t * t * c[k];
-      cover_line(p, origin[0] + unit * from[0], origin[1] + unit * from[1],
-                 origin[0] + unit * to[0], origin[1] + unit * to[1], THICKNESS * unit);
-      memcpy(from, to, sizeof from);
+      const double complex to = origin + unit * (s * s * a + 2 * s * t * b + t * t * c);
+      cover_line(p, creal(from), cimag(from), creal(to), cimag(to), THICKNESS * unit);
+      from = to;
     }
-    memcpy(a, c, sizeof a);
+    a = c;
   }
 }
 
@@ -209,7 +211,7 @@ void canvas_text(Canvas *picture, double x, double baseline, double height, cons
   for (; *text; text++) {
     for (const char *s = letter_of(*text); *s; s += *s == ' ') {
       const size_t digits = strcspn(s, " ");
-      cover_stroke(picture, s, digits, (double[]){x, baseline - height}, unit);
+      cover_stroke(picture, s, digits, x + I * (baseline - height), unit);
       s += digits;
     }
     x += unit * (width_of(*text) + GAP);
