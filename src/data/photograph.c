@@ -9,9 +9,9 @@ typedef struct {
   int scale;         /* the widest stroke of a pen in pixels; a wider dark area counts as ground */
   int noise;         /* the greatest contrast that a pixel of ground may have */
   uint8_t *contrast; /* (height, width): how far each pixel stands out from the ground around it */
-  int32_t *labels; /* (height, width): 1 + the piece's index; 0 on ground; -1 on ink of no digit */
-  Region *pieces;  /* connected ink, later joined into digits; part_of is -1 if in no digit */
-  int count;       /* number of pieces */
+  int32_t *labels;   /* (height, width): 1 + the piece's index; 0 on ground */
+  Region *pieces;    /* connected ink, later joined into digits; part_of is -1 if in no digit */
+  int count;         /* number of pieces */
 } Ink;
 
 /* ---- ground and contrast ------------------------------------------------------------------ */
@@ -168,13 +168,14 @@ static int join_pieces(Region **pieces, int count) {
   return count;
 }
 
+/* Returns the index of the digit that a piece belongs to, or -1. */
 static int digit_of(const Ink *ink, int piece) {
   while (piece >= 0 && ink->pieces[piece].part_of != piece) piece = ink->pieces[piece].part_of;
   return piece;
 }
 
-/* Finds the digits among the pieces and labels their pixels. Returns the number of digits, or more
-   than PHOTOGRAPH_MOST if there are too many pieces. A digit has at least two fifths of
+/* Finds the digits among the pieces. Returns the number of digits, or more than PHOTOGRAPH_MOST if
+   there are too many pieces. A digit has at least two fifths of
    the largest digit's extent and a fourth of its height, and is not a stroke across the page. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   enum { LEAST = 12 }; /* pieces below 1 / LEAST of the largest piece's extent are dust */
@@ -200,10 +201,6 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
         (5 * box_extent(box) >= 2 * box_extent(largest->box) &&
          4 * box_height(box) >= box_height(largest->box) && box_width(box) <= 3 * box_height(box)))
       digits[count++] = digits[i];
-  }
-  for (int i = 0; i < ink->width * ink->height; i++) {
-    const int digit = ink->labels[i] ? digit_of(ink, ink->labels[i] - 1) : -1;
-    if (ink->labels[i]) ink->labels[i] = digit < 0 ? -1 : 1 + digit;
   }
   return count;
 }
@@ -334,7 +331,7 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
                        uint8_t *pixels) {
   enum { EDGE = 8, LEAST_EDGE = 2 }; /* a soft edge has scale / EDGE pixels, at least LEAST_EDGE */
   enum { LEAST_TURNED = 8 };         /* pixels; turning a smaller digit would lose ink */
-  const int label = 1 + (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
+  const int own = (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
   const double cosine = 1 / sqrt(1 + slope * slope), sine = slope * cosine;
   const Box b = {max_int(0, digit->box.left - edge), max_int(0, digit->box.top - edge),
@@ -353,7 +350,7 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
               y = b.top + (int)floor(h / 2 + sine * right + cosine * down);
     if (x < b.left || x >= b.right || y < b.top || y >= b.bottom) continue;
     const int at = y * ink->width + x;
-    if (ink->labels[at] && ink->labels[at] != label) continue;
+    if (ink->labels[at] && digit_of(ink, ink->labels[at] - 1) != own) continue;
     level[i] = max_int(0, ink->contrast[at] - ink->noise);
     columns[i % width] += level[i];
     rows[row] += level[i];
