@@ -64,8 +64,8 @@ static void see_field(void *field, size_t length, void *context) {
   first->last = number;
   if (first->wanted) see_name(first, text, length, first->wanted, 0);
   for (size_t i = 0; i < LENGTH(labels); i++) see_name(first, text, length, labels[i], i + 1);
-  for (size_t i = 0; i < LENGTH(row_numbers); i++)
-    if (is_called(text, length, row_numbers[i])) first->row_number = (size_t)column;
+  foreach (name, row_numbers)
+    if (is_called(text, length, *name)) first->row_number = (size_t)column;
   first->columns->columns++;
 }
 

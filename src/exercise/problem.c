@@ -307,8 +307,7 @@ void exercise_expect(ExerciseProblem *problem) {
 }
 
 void exercise_free(ExerciseProblem *problem) {
-  for (int name = 0; name < ARRAYS; name++) {
-    ExerciseArray *a = &problem->array[name];
+  foreach (a, problem->array) {
     apart_release(a->got, exercise_bytes(a));
     free(a->given);
     free(a->expected);
@@ -333,11 +332,10 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape) {
   double bytes = 0;
   shape.end = shape.rows; /* other rows need not be read */
-  for (int name = 0; name < ARRAYS; name++) {
-    const char role = arrays[name].role[task], *sides = arrays[name].shape;
+  foreach (a, arrays) {
+    const char role = a->role[task], *sides = a->shape;
     const int times = role == 'g' ? 2 : role == 'c' || role == 'w';
-    bytes +=
-        (double)arrays[name].size * times * side_of(&shape, sides[0]) * side_of(&shape, sides[1]);
+    bytes += (double)a->size * times * side_of(&shape, sides[0]) * side_of(&shape, sides[1]);
   }
   return bytes;
 }
@@ -382,11 +380,9 @@ static ShortText describe(const ExerciseArray *a, size_t first) {
 
 /* Describes the first array with a wrong element. Returns "" if all elements are right. */
 static ShortText find_wrong(const ExerciseProblem *problem) {
-  for (int name = 0; name < ARRAYS; name++) {
-    const ExerciseArray *a = &problem->array[name];
+  foreach (a, problem->array)
     for (size_t i = 0; a->expected && i < count_of(a); i++)
       if (!is_right(a, i)) return describe(a, i);
-  }
   return (ShortText){""};
 }
 

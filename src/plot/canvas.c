@@ -49,6 +49,11 @@ typedef struct {
   int x0, y0, x1, y1;
 } Box;
 
+/* Loops over the pixels of a Box. */
+#define foreach_pixel(x, y, box)                                                                   \
+  for (int y = (box).y0; y < (box).y1; y++)                                                        \
+    for (int x = (box).x0; x < (box).x1; x++)
+
 static int clamp(double value, int high) {
   if (!(value > 0)) return 0;
   return value < high ? (int)value : high;
@@ -70,18 +75,16 @@ static void blend(const Canvas *p, int x, int y, Colour colour, int coverage) {
 
 void canvas_rectangle(Canvas *p, double x, double y, double width, double height, Colour colour) {
   const Box box = box_around(p, round(x), round(y), round(x + width), round(y + height), 0);
-  for (int row = box.y0; row < box.y1; row++)
-    for (int column = box.x0; column < box.x1; column++) blend(p, column, row, colour, 255);
+  foreach_pixel (column, row, box) blend(p, column, row, colour, 255);
 }
 
 void canvas_greys(Canvas *p, int x, int y, const uint8_t *pixels, int width, int height,
                   double zoom) {
   const Box box = box_around(p, x, y, x + floor(width * zoom), y + floor(height * zoom), 0);
-  for (int row = box.y0; row < box.y1; row++)
-    for (int column = box.x0; column < box.x1; column++) {
-      const int right = (int)((column - x + 0.5) / zoom), down = (int)((row - y + 0.5) / zoom);
-      blend(p, column, row, 0x10101u * pixels[down * width + right], 255);
-    }
+  foreach_pixel (column, row, box) {
+    const int right = (int)((column - x + 0.5) / zoom), down = (int)((row - y + 0.5) / zoom);
+    blend(p, column, row, 0x10101u * pixels[down * width + right], 255);
+  }
 }
 
 /* Rounds a line's coordinate to 1/64 pixel. Without this, C libraries and compilers that round
@@ -96,26 +99,24 @@ static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, do
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   x0 = snap(x0), y0 = snap(y0);
   const double dx = snap(x1) - x0, dy = snap(y1) - y0, square = dx * dx + dy * dy;
-  for (int y = box.y0; y < box.y1; y++)
-    for (int x = box.x0; x < box.x1; x++) {
-      const double right = x + 0.5 - x0, down = y + 0.5 - y0;
-      const double along = square > 0 ? fmin(fmax((right * dx + down * dy) / square, 0), 1) : 0;
-      const double off_x = right - along * dx, off_y = down - along * dy;
-      const double inside = thickness / 2 + 0.5 - sqrt(off_x * off_x + off_y * off_y);
-      const int part = clamp(255 * inside + 0.5, 255);
-      uint8_t *coverage = &p->coverage[y * p->width + x];
-      if (part > *coverage) *coverage = (uint8_t)part;
-    }
+  foreach_pixel (x, y, box) {
+    const double right = x + 0.5 - x0, down = y + 0.5 - y0;
+    const double along = square > 0 ? fmin(fmax((right * dx + down * dy) / square, 0), 1) : 0;
+    const double off_x = right - along * dx, off_y = down - along * dy;
+    const double inside = thickness / 2 + 0.5 - sqrt(off_x * off_x + off_y * off_y);
+    const int part = clamp(255 * inside + 0.5, 255);
+    uint8_t *coverage = &p->coverage[y * p->width + x];
+    if (part > *coverage) *coverage = (uint8_t)part;
+  }
 }
 
 /* Paints the coverage in the box and clears it. */
 static void paint(Canvas *p, Box box, Colour colour) {
-  for (int y = box.y0; y < box.y1; y++)
-    for (int x = box.x0; x < box.x1; x++) {
-      uint8_t *coverage = &p->coverage[y * p->width + x];
-      blend(p, x, y, colour, *coverage);
-      *coverage = 0;
-    }
+  foreach_pixel (x, y, box) {
+    uint8_t *coverage = &p->coverage[y * p->width + x];
+    blend(p, x, y, colour, *coverage);
+    *coverage = 0;
+  }
 }
 
 void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, double thickness,
