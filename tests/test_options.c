@@ -219,7 +219,7 @@ TEST(the_command_line_wins_wherever_config_stands) {
   foreach (line, TEXTS("--config a.conf --batch 5", "--batch 5 --config a.conf")) {
     accept(*line, NULL);
     assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
-    assert_true(options.training.schedule.rate == 0.05f * 5 / 64);
+    assert_true(options_rate(&options) == 0.05f * 5 / 64);
   }
 }
 
@@ -227,9 +227,9 @@ TEST(each_optimizer_has_its_own_rate) {
   static const float rates[] = {0.05f, 0.05f, 0.001f, 0.001f};
   for (int k = 0; options_optimizers[k]; k++) {
     accept(text_printf("--optimizer %s", options_optimizers[k]), NULL);
-    assert_true(options.training.schedule.rate == rates[k]);
+    assert_true(options_rate(&options) == rates[k]);
     accept(text_printf("--batch 4 --optimizer %s", options_optimizers[k]), NULL);
-    assert_true(options.training.schedule.rate == rates[k] * (k < 2 ? 1.0f / 16 : 0.5f));
+    assert_true(options_rate(&options) == rates[k] * (k < 2 ? 1.0f / 16 : 0.5f));
   }
 }
 
@@ -240,7 +240,7 @@ TEST(a_file_may_be_written_freely) {
   accept("--config", config_path);
   assert_int_equal(options.training.batch, 7);
   assert_int_equal(options.training.epochs, 3);
-  assert_true(options.training.schedule.rate == 0.5f);
+  assert_true(options_rate(&options) == 0.5f);
   assert_string_equal(options.train, "a b.csv");
 }
 

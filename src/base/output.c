@@ -14,24 +14,34 @@
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
-/* Sets *status to the file's status, or to zeros if the file does not exist yet. Returns false if
-   the file needs no comparison. */
-static bool identify(const NamedFile *file, struct stat *status) {
-  *status = (struct stat){0};
-  if (!file->path || !*file->path) return false;
+/* A file that exists by its status. A file that does not exist yet, by the status of its folder and
+   its name there. */
+typedef struct {
+  struct stat status;
+  const char *name; /* "" if the file exists */
+} Identity;
+
+/* Returns false if the file needs no comparison. */
+static bool identify(const NamedFile *file, Identity *id) {
+  char folder[PATH_MAX];
+  *id = (Identity){.name = ""};
+  if (!file->path || !*file->path || strlen(file->path) >= sizeof folder) return false;
   const int failed = strcmp(file->path, "-") == 0
-                         ? fstat(file->written ? STDOUT_FILENO : STDIN_FILENO, status)
-                         : stat(file->path, status);
-  return failed ? errno == ENOENT : !S_ISCHR(status->st_mode) && !S_ISSOCK(status->st_mode);
+                         ? fstat(file->written ? STDOUT_FILENO : STDIN_FILENO, &id->status)
+                         : stat(file->path, &id->status);
+  if (!failed) return !S_ISCHR(id->status.st_mode) && !S_ISSOCK(id->status.st_mode);
+  const char *slash = strrchr(file->path, '/');
+  id->name = slash ? slash + 1 : file->path;
+  return errno == ENOENT && stat(dirname(strcpy(folder, file->path)), &id->status) == 0;
 }
 
 bool same_file_check(const NamedFile *files, int count, Error *error) {
-  struct stat of_a, of_b;
+  Identity of_a, of_b;
   for (const NamedFile *b = files; b < files + count; b++) {
     if (!identify(b, &of_b)) continue;
     for (const NamedFile *a = files; a < b; a++)
       if ((a->written || b->written) && identify(a, &of_a) &&
-          (of_a.st_mode ? is_same_file(&of_a, &of_b) : strcmp(a->path, b->path) == 0))
+          is_same_file(&of_a.status, &of_b.status) && strcmp(of_a.name, of_b.name) == 0)
         return error_set(error,
                          "--%s %s and --%s %s are the same file: give one of them another name",
                          a->option, a->path, b->option, b->path);

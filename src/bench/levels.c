@@ -207,6 +207,7 @@ static void close_team(Team *team) {
 static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                       int networks, Team *team, Error *error) {
   const int cores = omp_get_num_procs(), threads = max_int(1, cores / networks);
+  omp_set_max_active_levels(2); /* the CPU engines of a team have threads of their own */
   *team = (Team){.rows = open_level(b, level, hidden, batch, b->on_gpu ? cores : threads, error)};
   if (!team->rows) return false;
   const int members = b->on_gpu ? team->rows->call->members(team->rows) : cores,
@@ -243,11 +244,11 @@ static bool time_networks(const Bench *b, const Level *level, const HiddenSizes 
                           int networks, json_t *line, Error *error) {
   Team team;
   double seconds = 0;
-  int epochs = 1;
+  int epochs = 0;
   bool good = open_team(b, level, hidden, batch, networks, &team, error) &&
-              train_team(b, &team, networks, epochs, error) >= 0;
+              train_team(b, &team, networks, 1, error) >= 0;
   while (good && epochs < b->plan->epochs && seconds < ENOUGH) {
-    epochs = min_int(b->plan->epochs, 4 * epochs);
+    epochs = min_int(b->plan->epochs, max_int(LEAST_EPOCHS, 4 * epochs));
     good = (seconds = train_team(b, &team, networks, epochs, error)) >= 0;
   }
   close_team(&team);

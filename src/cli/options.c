@@ -25,13 +25,15 @@ static const char *const augmentations[] = {"shift", "rotate", "scale", "shear",
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* indexed by DeviceChoice */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed by RESIDENT_... */
 
-/* Returns the rate of --lr auto. Below a batch of 16, momentum learns nothing at its usual rate.
-   With batches of 1, 4 and 8, the best of the rates tried was 0.05 batch / 64: MNIST's accuracy
-   after an epoch was 95.4 to 95.6%. Adam with batches of 1 reached 95.7% at a quarter of its usual
-   rate, and 92.2% at the usual rate. */
-static float auto_rate(const Training *t) {
+/* Below a batch of 16, momentum learns nothing at its usual rate. With batches of 1, 4 and 8, the
+   best of the rates tried was 0.05 batch / 64: MNIST's accuracy after an epoch was 95.4 to 95.6%.
+   Adam with batches of 1 reached 95.7% at a quarter of its usual rate, and 92.2% at the usual rate.
+ */
+float options_rate(const Options *options) {
+  const Training *t = &options->training;
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
-  return t->batch >= 16                       ? rate
+  return !isnan(t->schedule.rate)             ? t->schedule.rate
+         : t->batch >= 16                     ? rate
          : optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16)
                                               : rate * batch / 64;
 }
@@ -342,7 +344,6 @@ static ShortText asked_by(unsigned commands) {
 static const OptionRow *misplaced(const Options *o, unsigned taker) {
   Options initial;
   options_default(&initial);
-  if (!isnan(o->training.schedule.rate)) initial.training.schedule.rate = auto_rate(&o->training);
   foreach_row (row, &options_table)
     if (row->kind && !(row->takers & taker) && option_differs(row, o, &initial)) return row;
   return NULL;
@@ -381,8 +382,10 @@ bool options_check(Options *options, Error *error) {
   Training *t = &options->training;
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
+  if (command == FOR_SEEDS && t->seed + (uint64_t)options->seeds - 1 > UINT32_MAX)
+    return error_set(error, "--seeds %d from --seed %llu leads above the highest seed, %u",
+                     options->seeds, (unsigned long long)t->seed, UINT32_MAX);
   if (command == FOR_SWEEP) return true; /* each trial's options are checked later */
-  if (isnan(t->schedule.rate)) t->schedule.rate = auto_rate(t);
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
                      plural(shares), layers, plural(layers));

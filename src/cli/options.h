@@ -87,6 +87,8 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a fraction above 0 or a file. */
 bool options_validates(const Options *options);
+/* Returns the initial learning rate, also of --lr auto, which depends on optimizer and batch. */
+float options_rate(const Options *options);
 /* Returns true if --test is auto, which run_files_settle and predict_command replace. The next
    function returns the file of --test, or NULL if --test is none or auto. */
 bool options_test_is_auto(const Options *options);

@@ -8,7 +8,7 @@ enum { BATCH = 64 }; /* the default of --batch */
 
 /* What the command works on. */
 typedef struct {
-  Options o;           /* the caller's options; class_names and --test auto are filled in */
+  Options o;           /* the caller's; class_names, --test auto and --label-column are filled in */
   DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */
   Report *report;
   Device device;
@@ -23,6 +23,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
     options_default(&trained);
     if (!options_read_text(&trained, saved->options, path, error)) return NULL;
     if (options_test_is_auto(o)) strcpy(o->test, trained.test);
+    if (!*o->label_column) strcpy(o->label_column, trained.label_column);
   }
   const EngineConfig config = {
       .network = saved->network,
@@ -48,7 +49,14 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
 static Engine *open_network(Asked *a, const char *path, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
-  if (!a->o.class_names) {
+  const char *names = a->o.class_names; /* those of an earlier network */
+  if (!*a->o.names && names && saved.names && strcmp(names, saved.names) != 0) {
+    error_set(error, "the class names of %s are not those of %s: --names gives names for both",
+              path, a->o.load.path[0]);
+    checkpoint_free(&saved);
+    return NULL;
+  }
+  if (!names) {
     a->o.class_names = saved.names;
     saved.names = NULL;
   }

@@ -193,14 +193,16 @@ static bool open_and_train(Run *run, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  return (TrainerConfig){.train = o->train,
-                         .test = options_test_file(o),
-                         .validation = options_validation_file(o),
-                         .label_column = o->label_column,
-                         .names = o->class_names,
-                         .hold_out = options_hold_out(o),
-                         .rereads_test = run_files_judged(o),
-                         .training = o->training};
+  TrainerConfig config = {.train = o->train,
+                          .test = options_test_file(o),
+                          .validation = options_validation_file(o),
+                          .label_column = o->label_column,
+                          .names = o->class_names,
+                          .hold_out = options_hold_out(o),
+                          .rereads_test = run_files_judged(o),
+                          .training = o->training};
+  config.training.schedule.rate = options_rate(o);
+  return config;
 }
 
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,

@@ -76,9 +76,11 @@ bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Err
   field(log->file, "device-in-use", engine->device, true);
   field(log->file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
   field(log->file, "fusion-reason", engine->reason, true);
+  Options used = *o; /* with a number for --lr auto */
+  used.training.schedule.rate = options_rate(o);
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
-    const ShortText value = row->kind->get(row, o);
+    const ShortText value = row->kind->get(row, &used);
     if (row->kind == &option_yes_no)
       field(log->file, row->name, strcmp(value.text, "yes") == 0 ? "true" : "false", false);
     else

@@ -113,15 +113,14 @@ static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
-/* Returns true if both summaries are of the same file, or if their numbers are equal. */
-static bool are_equal(const DataSummary *a, const DataSummary *b) {
+bool data_are_equal(const DataSummary *a, const DataSummary *b) {
   return (a->inode && a->inode == b->inode && a->device == b->device) ||
          (a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&
           memcmp(a->counts, b->counts, sizeof a->counts) == 0);
 }
 
 static ShortText was_trained_on(const DataSummary *s, const DataSummary *trained) {
-  return trained && are_equal(s, trained)
+  return trained && data_are_equal(s, trained)
              ? text_format("these are the training rows: --validation 0.1 holds rows out")
              : nothing;
 }

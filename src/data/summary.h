@@ -38,6 +38,9 @@ ShortText data_text(const DataSummary *summary);
 char *data_to_json(const DataSummary *summary);
 bool data_from_json(DataSummary *summary, const char *text);
 
+/* Returns true if both are summaries of the same file, or if their numbers are equal. */
+bool data_are_equal(const DataSummary *a, const DataSummary *b);
+
 /* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do.
    Compares `rows` with `trained`, the summary of the training rows, unless that is NULL. */
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,

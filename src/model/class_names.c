@@ -48,6 +48,14 @@ bool class_names_read(const char *value, int classes, char **names, Error *error
   *names = strdup(value);
   for (char *c = *names; c && *c; c++)
     if (*c == ',') *c = '\n';
-  return *names ? class_names_settle(*names, classes, "--names", error)
-                : error_set(error, "out of memory");
+  if (!*names) return error_set(error, "out of memory");
+  if (!class_names_settle(*names, classes, "--names", error)) return false;
+  for (int c = 0; c < classes; c++) { /* a label that is a number means the class of this number */
+    const ShortText name = class_name(*names, c);
+    for (int other = 0; other < classes; other++)
+      if (other != c && strcmp(name.text, text_format("%d", other).text) == 0)
+        return error_set(error, "--names: '%s' would name class %d, but as a label it is class %s",
+                         name.text, c, name.text);
+  }
+  return true;
 }

@@ -135,6 +135,13 @@ bool report_data(Report *report, const Trainer *t) {
   if (t->judge.path != c->test)
     report_note(report, "data     %s", c->test ? text_shown(c->test).text : "no test file");
   data_compare(c->train, &t->train.data, NULL, report_remark, report);
+  if (t->before.rows > 0 && !data_are_equal(&t->before, &t->train.data))
+    report_remark(report, text_format("%.300s: the saved run had other rows or another order%s",
+                                      text_shown(c->train).text,
+                                      c->hold_out > 0 ? ", and may have trained on rows that are "
+                                                        "held out now"
+                                                      : "")
+                              .text);
   if (t->judge.path && c->hold_out == 0)
     data_compare(t->judge.path, judge, &t->train.data, report_remark, report);
   return report->has_data = true;

@@ -48,6 +48,7 @@ typedef struct {
   double opened; /* when the trainer was opened, in seconds_now */
   JudgedBy judged_by;
   TrainerFile train, judge; /* the file to train on, and the file to judge by */
+  DataSummary before;       /* of the training rows when the run was saved; 0 rows if unknown */
   bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are

@@ -141,6 +141,8 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
   t->position.parameters = NULL; /* the checkpoint owns its arrays and texts */
   t->position.options = t->position.names = t->position.data = NULL;
+  t->before = (DataSummary){0};
+  if (from && from->data) data_from_json(&t->before, from->data);
   if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
   const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
   if (!raw) raw = from->parameters;

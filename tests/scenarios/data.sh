@@ -33,6 +33,10 @@ ok $S --test none --epochs 2 --train last.csv --label-column last --save kept.st
 ok $S --test none --epochs 3 --save first.st
 ok --resume kept.st --epochs 3
 same_network kept.st first.st
+ok --load kept.st --device cpu --evaluate --test last.csv
+grep '^loss .* of 400 rows' out >of_last
+ok --load kept.st --device cpu --evaluate --test square.csv --label-column 1
+grep '^loss' out | same of_last -
 ok --load kept.st --device cpu --predict judge.csv --label-column 1 --output judged.csv
 ok --load kept.st --device cpu --predict <(cut -d, -f2- judge.csv) --output bare_judged.csv
 same judged.csv bare_judged.csv

@@ -31,6 +31,12 @@ ok $D --resume model.st --epochs 2 --save later.st --names A,B,C,D,E,F,G,H,I,J
 ok $T --classes 3 --epochs 1 --names $'a, b \303\244 ,c' --save three.st
 [ "$(value names three.st)" = $'a\\nb \303\244\\nc' ]
 
+case_ 'networks of a committee have the same names'
+ok $D --resume model.st --epochs 2 --save other.st --names J,B,C,D,E,F,G,H,I,A
+fails 1 'the class names of other.st are not those of later.st: --names gives names for both' \
+  --device cpu --load later.st --load other.st --evaluate --test digits_test.csv
+ok --device cpu --load later.st --load other.st --evaluate --test digits_test.csv --names 0,1,2,3,4,5,6,7,8,9
+
 case_ 'names that cannot be'
 while IFS='|' read -r text names; do
   printf -v names %b "$names"
@@ -39,6 +45,7 @@ done <<'END'
 2 names, but the network has 3 classes|a,b
 name 4, '', must be 1 to 63 bytes|a,b,c,
 'a' is there twice|a,b,a
+'1' would name class 0, but as a label it is class 1|1,2,3
 name 3, '\xe4', must be|a,b,\344
 name 2, 'b\x1b[2J', must be 1 to 63 bytes of UTF-8 without control|a,b\033[2J,c
 name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be|a,b,0123456789012345678901234567890123456789012345678901234567890123

@@ -49,6 +49,7 @@ for name in a.csv sub/../a.csv hard.csv soft.csv "$PWD/a.csv"; do
   refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log $name
 done
 refuses 2 'are the same file' $T --plot new.png --confusion new.png
+refuses 2 'are the same file' $T --plot new.png --confusion "$PWD/./new.png"
 refuses 2 'are the same file' --load net --device cpu --predict pipe --output ./pipe # otherwise it would wait for itself
 ok $T --train soft.csv --test a.csv --log b.csv --epochs 1 --plot /dev/null --confusion /dev/null
 same a.csv train.csv

@@ -105,7 +105,7 @@ while IFS='|' read -r text first second; do
 done <<END
 --seed '2', rank 0 with '1': give all ranks the same options||--seed 2
 --epochs '3', rank 0 with '2'|--epochs 2 --save a.st|--epochs 3 --save a.st
---optimizer 'adam', rank 0 with 'sgd'||--lr 0.05 --optimizer adam
+--optimizer 'adam', rank 0 with 'sgd'||--optimizer adam
 --seeds '2', rank 0 with '0'||--seeds 2
 a saved run of 'epoch 2, step 0, CRC-32|--epochs 3|--resume other --epochs 3
 a saved run of 'epoch 2, step 0, CRC-32|--resume other --epochs 3 --seed 2|--resume foreign --epochs 3 --seed 2

@@ -34,6 +34,12 @@ case_ 'rows that were trained on do not judge'
 ok $T --validation 0.2 --epochs 1 --save part.st
 fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
   --resume part.st --epochs 2 --validation 0.3
+cp all.csv mixed.csv
+ok $N --train mixed.csv --validation 0.2 --epochs 1 --save mixed.st
+prints 0 '^note     mixed.csv' --resume mixed.st --epochs 2
+tac all.csv >mixed.csv
+prints 1 '^note     mixed.csv: the saved run had other rows .* may have trained on rows that are held out now' \
+  --resume mixed.st --epochs 3
 ok --resume part.st --epochs 2 --validation test.csv --save f.st
 [ "$(value best_epoch f.st)" = 2 ] # the best epoch by these rows
 
