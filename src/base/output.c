@@ -58,6 +58,7 @@ enum { TEMPORARIES = 8 }; /* maximum files open at a time; enough for all output
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
+  int file; /* the descriptor of the stream */
   char path[PATH_MAX];
 };
 static TemporaryFile temporaries[TEMPORARIES];
@@ -92,13 +93,13 @@ static FILE *open_beside(AtomicFile *output, mode_t mode) {
                               output->target + folder); /* %.100s cuts the name to a valid length */
   atomic_store(&own->state, LIVE);
   errno = ENAMETOOLONG;
-  const int file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
-  FILE *stream = file >= 0 && fchmod(file, mode) == 0 ? fdopen(file, "wb") : NULL;
+  own->file = length < PATH_MAX ? mkostemp(own->path, O_CLOEXEC) : -1;
+  FILE *stream = own->file >= 0 && fchmod(own->file, mode) == 0 ? fdopen(own->file, "wb") : NULL;
   if (stream) return stream;
   const int cause = errno;
-  if (file >= 0) {
+  if (own->file >= 0) {
     unlink(own->path);
-    close(file);
+    close(own->file);
   }
   atomic_store(&own->state, FREE);
   errno = cause;
@@ -194,7 +195,7 @@ static bool replace_target(const AtomicFile *output, Error *error) {
 bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
   const bool replaces = output->temporary != NULL;
   if (good && (fflush(output->file) != 0 || ferror(output->file) ||
-               (replaces && !sync_file(fileno(output->file)))))
+               (replaces && !sync_file(output->temporary->file))))
     good = atomic_file_failed(output, error);
   if (fclose(output->file) != 0 && good) good = atomic_file_failed(output, error);
   if (!replaces) return good;

@@ -100,7 +100,8 @@ static ShortText describe(int status, bool done, double limit) {
     return text_format("it was ended by a signal (%s)",
                        by == SIGSYS ? "it asked the system for what it may not have"
                                     : strsignal(by));
-  return done ? (ShortText){""} : text_format("it called exit(%d)", WEXITSTATUS(status));
+  if (done) return (ShortText){""};
+  return text_format("it called exit(%d)", WEXITSTATUS(status));
 }
 
 bool apart_start(Apart *a, void (*work)(void *context), void *context, double limit, Error *error) {
