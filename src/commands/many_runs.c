@@ -160,10 +160,11 @@ static bool train_all(Team *team, Error *error) {
   pthread_mutex_init(&team->one, NULL); /* neither call can fail on Linux */
   pthread_cond_init(&team->moved, NULL);
   pthread_mutex_lock(&team->one);
-  for (int i = 0; i < team->workers; i++) workers[i] = (Worker){.team = team, .number = i};
-  while (started < team->workers &&
-         pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
-    started++;
+  workers[0] = (Worker){.team = team};
+  for (; started < team->workers; started++) {
+    workers[started] = (Worker){.team = team, .number = started};
+    if (pthread_create(&workers[started].thread, NULL, work, &workers[started]) != 0) break;
+  }
   team->workers = started;
   atomic_init(&team->next, started);
   pthread_mutex_unlock(&team->one);

@@ -51,8 +51,8 @@ typedef struct {
 
 /* Loops over the pixels of a Box. */
 #define foreach_pixel(x, y, box)                                                                   \
-  for (int y = (box).y0; y < (box).y1; y++)                                                        \
-    for (int x = (box).x0; x < (box).x1; x++)
+  for (int y = (box).y0; y < (box).y1; y++)   /* NOLINT(bugprone-macro-parentheses) */             \
+    for (int x = (box).x0; x < (box).x1; x++) /* NOLINT(bugprone-macro-parentheses) */
 
 static int clamp(double value, int high) {
   if (!(value > 0)) return 0;
