@@ -124,8 +124,9 @@ KERNEL_TEST(test_update) {
 
 /* ---- other rules than the momentum rule (optimizer.cu) -------------------------------------- */
 
-/* The arrays of two layers, for several blocks of threads of which the last is not full. Rows of
-   the second layer's weights are not aligned to 16 bytes. Padding follows its weights. */
+/* The arrays of two layers. COUNT values need several blocks of threads, and the last block is not
+   full. Rows of the second layer's weights are not aligned to 16 bytes. Padding follows its
+   weights. */
 enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
 static const int matrices[][3] = {{2, 40, 60}, {1, 33, 19}}; /* terms, rows, columns */
 

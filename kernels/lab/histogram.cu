@@ -134,7 +134,7 @@ struct OneByOne {
 /* 16-byte loads that a thread has in flight. With 2048 threads, two loads make 64 KB. */
 constexpr int LOADS = 2;
 
-/* A thread's 4 LOADS values. Beyond the input they are -1, which does not count. */
+/* The 4 * LOADS values of a thread. Beyond the input they are -1, which does not count. */
 struct Values {
   float x[4 * LOADS];
 

@@ -116,7 +116,7 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows of a block; 16 such blocks fill an SM */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Blocks wanted per SM: 1024, 1280 or 2048 threads. Registers per thread: 64, 48 or 32. */
+  /* Blocks per SM, for 1024, 1280 or 2048 threads. Registers per thread: 64, 48 or 32. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 

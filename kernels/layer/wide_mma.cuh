@@ -5,10 +5,11 @@
      global ──cp.async──> [A terms | B terms] [A terms | B terms] ... ──ldmatrix──> registers
                            a ring of stages in shared memory             ──mma.sync──> sums
 
-   A stage has 32 k of the tile's rows of A and columns of B, in all terms, with zeros beyond the
-   edges. For 16 k of 64 x 64 with two terms, a warp reads 8 KB and executes 96 mma.sync. A line of
-   shared memory is 32 k of one row (ALONG_K), or one k of the tile's whole side (ACROSS_K). In the
-   second case ldmatrix transposes. The 16-byte words of a line are swizzled: a word's place is its
+   A stage holds 32 values along k of each of the tile's rows of A and columns of B, in all terms,
+   with zeros beyond the edges. In each step of 16 along k, a warp with 64 x 64 sums and two terms
+   reads 8 KB and executes 96 mma.sync. A line of shared memory is a row of A or a column of B at 32
+   values of k (ALONG_K), or all rows or columns of the tile at one k (ACROSS_K). For ACROSS_K
+   ldmatrix transposes. The 16-byte words of a line are swizzled: a word's place is its
    number, exclusive-or'ed with bits of the line's number. So ldmatrix reads eight lines at a time
    from different banks. */
 #pragma once

@@ -377,7 +377,8 @@ template <class Kind, class Schedule> struct Block {
       if (!TURNS || turn % 2 == group) {
         const auto &epilogue = all.epilogue[u.product];
         const bool full = u.row + TILE <= p.m && epilogue.is_full(u.column + COLUMNS);
-        const Once once = epilogue.once().of(p); /* its loads overlap the multiplication */
+        const Once once =
+            epilogue.once().of(p); /* `of` starts loads that overlap the multiplication */
         Accumulators c;
         if (TURNS) /* consumer 0's first turn needs no signal */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);

@@ -161,7 +161,7 @@ template <int SCALE = 1> __device__ inline uint32_t split(float a) {
   return pack_fp16(a, (a - high) * SCALE);
 }
 
-/* Returns two of four bytes as halves. `which` is one of the constants below. */
+/* Widens two of four bytes to 16 bits each. `which` is one of the constants below. */
 __device__ inline uint32_t halves(uint32_t bytes, int which) {
   return __byte_perm(bytes, 0, which);
 }

@@ -58,7 +58,7 @@ enum { TEMPORARIES = 8 }; /* maximum files open at a time; enough for all output
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
-  int file; /* the descriptor of the stream */
+  int file; /* the descriptor of the open file */
   char path[PATH_MAX];
 };
 static TemporaryFile temporaries[TEMPORARIES];

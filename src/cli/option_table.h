@@ -28,10 +28,10 @@ typedef struct {
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
 
 struct OptionRow {
-  const char *group;    /* NULL, or the heading in the help and the section in a configuration file
-                           that begin with this row */
-  const char *name;     /* long name, and key in a configuration file */
-  char letter;          /* short name, or 0 */
+  const char *group; /* if the row begins a group: the group's heading in the help and its section
+                        in a configuration file; otherwise NULL */
+  const char *name;  /* long name, and key in a configuration file */
+  char letter;       /* short name, or 0 */
   const char *argument; /* the argument's name in the help; NULL if the option takes no argument */
   const char *initial;  /* the default as text; "" means that there is no default; NULL means that
                            the option is also not in a configuration file */

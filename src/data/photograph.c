@@ -45,7 +45,7 @@ static bool find_contrast(const Image *image, Ink *ink) {
   }
   const bool light = skewness > 0;
   if (good) {
-    memcpy(ground, image->level, (size_t)count);
+    memcpy(ground, image->level, (size_t)ink->width * (size_t)ink->height);
     if (light) invert(ground, count);
   }
   /* A closing fills every dark place that is too small for a square of `scale` pixels. It does not

@@ -20,7 +20,8 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the others before its upload, which makes it unreadable. */
+/* First copies the first member's buffer to those of the other members. After the upload a buffer
+   cannot be read. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;

@@ -107,7 +107,7 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bo
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
 
-enum { MISTAKES = 64 }; /* maximum number of mistakes in a picture */
+enum { MISTAKES = 64 }; /* maximum number of wrong predictions in the picture of --mistakes */
 
 /* The most confident wrong predictions so far, in order of confidence. */
 typedef struct {

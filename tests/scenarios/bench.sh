@@ -24,7 +24,7 @@ CUDA_VISIBLE_DEVICES='' prints 2 '^20 .* +1 +(32|64) +mlp-train on the CPU ' --h
 printed 2 '^20 .* +2 +(32|64) +mlp-train --seeds '
 printed 2 '^12,10 .* mlp-train --seeds '
 printed 1 '^a run of 10 epochs .* the other epochs .* ms .*%'
-printed 0 'nan|not measured| 0\.0+ '
+printed 0 'nan|not measured|--seeds +fp32 +0\.0+ '
 cp out measured
 ok --from it.json --plot it.png
 same out measured

@@ -2,10 +2,11 @@
 # It runs for $MINUTES; $SEED is the seed of the first case.
 #
 # Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
-# rows from gzip files, with another number of threads. It has another --resident, too, unless that
-# changes the order of rows. Way b gets signals, even SIGKILL, at random moments, and is resumed with
-# other threads. Both ways must give the same saved networks, best networks, logs and predictions.
-# After a signal a run prints one sentence. Only after SIGKILL may temporary files be left.
+# rows from gzip files, with a random number of threads and, unless it would change the order of rows,
+# a random --resident. Way b gets signals, even SIGKILL, at random moments, and is resumed with a new
+# number of threads. Both ways must give the same saved networks, best networks and predictions and,
+# without SIGKILL, the same logs. After every signal but SIGKILL a run prints one sentence and leaves
+# no temporary file.
 #
 # Each next case has the next seed. The first case that fails ends the scenario. Its folder is kept;
 # the file `commands` in it lists the runs.

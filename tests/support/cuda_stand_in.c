@@ -134,7 +134,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* A failed capture also creates a graph, which the caller must destroy. */
+/* Here a failed capture, too, creates a graph, which the caller must destroy. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)

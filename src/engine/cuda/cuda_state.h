@@ -176,7 +176,7 @@ static inline int last_layer(const CudaEngine *e) {
   return e->engine.config.network.layers - 1;
 }
 
-/* Returns true if level epoch trains by tiles. */
+/* Returns true if the engine has level `epoch` and trains by launch_tiles. */
 static inline bool has_tiles(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }

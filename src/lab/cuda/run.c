@@ -135,7 +135,8 @@ static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *re
   return cudaDeviceSynchronize(); /* waits for the rung's work on other streams */
 }
 
-/* Makes a failure the row's outcome. Returns false if the GPU no longer serves this process. */
+/* Records a failure as the row's outcome. Returns false if the GPU no longer serves this process.
+ */
 static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t status,
                          const ShortText *note, Error *error) {
   cudaGetLastError(); /* clears the error, so that the next launch does not report it again */
