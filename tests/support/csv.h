@@ -12,7 +12,7 @@ static const char path[] = "x.csv";
 TESTS_WITH(folder_enter, folder_close);
 
 static inline void write_file(const char *text, size_t length) {
-  remove(path); /* because truncating a file may wait until its old data are on disk */
+  remove(path); /* truncating the file instead may wait until its old data are on disk */
   folder_write_bytes(path, text, length);
 }
 
@@ -23,16 +23,16 @@ typedef struct {
   Error error; /* empty if there is no error */
 } Table;
 
-/* Returns a table without rows, with room for `room` rows. */
+/* Returns an empty table with room for `room` rows. */
 static inline Table new_table(size_t room, size_t inputs) {
   return (Table){.inputs = inputs,
                  .pixels = allocate(room * inputs + 1, 1),
                  .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
-/* Appends up to `rows` of the reader's rows to the table. Returns the result of dataset_read, which
-   must not write to the gaps between rows or to unfilled rows. The memory comes from aligned_alloc
-   because some tests make malloc fail. */
+/* Appends up to `rows` of the reader's rows to the table and returns dataset_read's result. Checks
+   that dataset_read writes neither to the gaps between rows nor to unfilled rows. The memory comes
+   from aligned_alloc because some tests make malloc fail. */
 static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   enum { GAP = 3, POISON = 0xa5 };
   const size_t inputs = table->inputs, stride = inputs + GAP;
@@ -88,12 +88,12 @@ static inline void assert_read_rows(const Table *expected) {
 typedef struct {
   const char *text;
   const char *rows; /* the expected rows, each as "label,pixel,...;" */
-  int line, column; /* place of the error; 0 if the message has none */
+  int line, column; /* place of the error; 0 if the message names no place */
   const char *what; /* the error's message after path and place; NULL if no error is expected */
 } CsvCase;
 
-/* Writes the first `length` bytes of row.text, which may contain zeros, as the file. Checks the
-   result of reading the file. */
+/* Writes a file of the first `length` bytes of row.text, which may contain zeros. Checks the result
+   of reading the file. */
 static inline void expect_bytes(size_t length, CsvCase row) {
   write_file(row.text, length);
   read_table(2, 0, 4);
@@ -115,7 +115,7 @@ static inline void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-/* Opens the file for 10 classes. open_reader() does so too, and fails the test on an error. */
+/* Opens the file for 10 classes. On an error, try_reader returns NULL, open_reader fails. */
 static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
   return dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
@@ -171,8 +171,8 @@ static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
   return text;
 }
 
-static Table wanted; /* the expected result of reading draw_csv's file */
-static Text drawn;   /* the text of draw_csv's file */
+static Table wanted; /* the expected result of reading the file of draw_csv */
+static Text drawn;   /* the text of the file of draw_csv */
 
 /* Writes a random file, which depends only on the arguments. */
 static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
@@ -181,7 +181,7 @@ static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   write_file(drawn.text, drawn.length);
 }
 
-/* Appends `text` to the archive as a gzip member. Memory after the archive's end holds zeros. */
+/* Appends `text` to the archive as a gzip member. At least ZEROS bytes of 0 follow it. */
 enum { ZEROS = 2 << 20 };
 static inline void append_member(Text *archive, const char *text, size_t length) {
   z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};

@@ -1,4 +1,4 @@
-/* For tests that need a GPU. Without a GPU they are skipped. */
+/* Shared by tests that need a GPU. Without a GPU, the tests are skipped. */
 #pragma once
 
 #include "engine/engine.h"
@@ -12,7 +12,7 @@ static inline void needs_gpu(void) {
 }
 
 #ifndef ON_EMULATOR
-#define ON_EMULATOR false /* true if the kernels run on the CPU, by src/emulator */
+#define ON_EMULATOR false /* true if src/emulator runs the kernels on the CPU */
 #endif
 
 /* Returns true if tests run only small cases: on the emulator, or with TEST_QUICK set. */

@@ -23,7 +23,7 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"   /* most arguments are ignored */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's calls have no prototypes */
 
-static cudaError_t last; /* what cudaGetLastError returns next */
+static cudaError_t last; /* the value that cudaGetLastError returns next */
 
 static bool is(const char *kind) {
   const char *asked = getenv("CUDA_STAND_IN");
@@ -134,7 +134,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* Here a failed capture, too, creates a graph, which the caller must destroy. */
+/* Creates a graph even if the capture fails. The caller must destroy this graph. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)

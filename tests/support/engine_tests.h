@@ -11,14 +11,14 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* levels[] has one row per tested pair of level and precision. STEP and EPOCH are indices of two of
-   its rows. In place of an index, CPU selects the CPU engine. */
+/* levels[] has one row per tested pair of level and precision. STEP and EPOCH are indices of rows.
+   A function that takes such an index also takes CPU, which selects the CPU engine. */
 enum { CPU = -1, STEP = 2, EPOCH, QUICK_LEVELS, LEVELS = 7 };
 typedef struct {
   Fusion fusion;
   Precision precision;
   const char *name;
-  bool selective; /* the level may refuse a network; the network is then not tested */
+  bool selective; /* the level may refuse networks; tests skip refused networks */
 } TestedLevel;
 
 static const TestedLevel cpu_and_levels[] = {
@@ -33,8 +33,9 @@ static const TestedLevel cpu_and_levels[] = {
 };
 static const TestedLevel *const levels = cpu_and_levels + 1;
 
-/* Returns n: the first n rows of levels[] are tested. Quick tests include the levels whose kernels
-   wait for each other. The other levels' kernels are similar or have their own tests. */
+/* Returns how many rows of levels[] are tested, from the first. Quick tests include the levels
+   whose kernels wait for each other. Kernels of other levels are similar or have their own tests.
+   */
 static inline int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
@@ -57,7 +58,7 @@ static inline void close_engine(Engine *engine) {
   engine->call->close(engine);
 }
 
-/* A fixture that closes the engines that open_config() opened and that are still open. It also
+/* A fixture that closes each engine that open_config() opened and the test did not close. It also
    frees memory. */
 static inline FIXTURE(close_engines) {
   foreach (place, engines)
@@ -66,7 +67,7 @@ static inline FIXTURE(close_engines) {
   return 0;
 }
 
-/* Defines a test after which its engines are closed. */
+/* Defines a test. The engines that it leaves open are closed afterwards. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
 /* ---- networks and rows ---------------------------------------------------------------------- */
@@ -90,8 +91,8 @@ typedef struct {
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
-/* The seeds of cases without `flips` were chosen: in the reference, every input of a ReLU stays at
-   least 2e-5 away from 0 in all steps. */
+/* The seeds of cases without `flips` were chosen so that every input of a ReLU stays at least 2e-5
+   away from 0 in all steps of the reference. */
 static const Case cases[CASES] = {
     {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
     {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
@@ -106,8 +107,8 @@ static const Case cases[CASES] = {
     {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-/* Returns a network that every level supports. Even with few rows, a GPU takes longer to train a
-   step of it than the host takes to queue one. */
+/* Returns a network that every level supports. Even with few rows per step, a GPU takes longer to
+   train a step than the host takes to queue a step. */
 static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
@@ -134,8 +135,8 @@ static inline Data make_data(const Case *c) {
   return d;
 }
 
-/* Returns `rows`, rounded up to a multiple of the batch. The next function returns the number of
-   steps in it. */
+/* whole_batches returns `rows`, rounded up to a multiple of the batch. steps_of returns the number
+   of steps for `rows` rows. */
 static inline uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
@@ -154,7 +155,7 @@ static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
                       .dropout_key = 77 + epoch};
 }
 
-/* Calls `use` once per epoch with the epoch's range of steps. The last range may be shorter. */
+/* Calls `use` once per epoch with its range of steps. The last epoch's range may be shorter. */
 static inline void for_steps(const Case *c, void (*use)(void *context, TrainRange range),
                              void *context) {
   const uint64_t steps = quick() ? c->steps / 2 : c->steps;
@@ -183,8 +184,8 @@ static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t data
   return config;
 }
 
-/* Opens an engine of the level. Returns NULL if a selective level refuses the network and `error`
-   gives the reason. */
+/* Opens an engine of the level. Returns NULL if a selective level refuses the network. Then `error`
+   must give a reason. */
 static inline Engine *open_config(EngineConfig config, int level) {
   config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
@@ -271,8 +272,8 @@ static inline EngineSums collect(Engine *engine) {
 
 /* The results of training. */
 typedef struct {
-  float *parameters;     /* the first of several arrays in one block of memory */
-  float *momentum;       /* the second array; the optimizer's others follow */
+  float *parameters;     /* start of a block of memory for all arrays */
+  float *momentum;       /* the second array; other optimizer arrays follow */
   size_t floats, states; /* floats per array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;
@@ -294,7 +295,7 @@ static inline Outcome close_with_outcome(Engine *engine) {
 }
 
 /* Two callbacks for for_steps. train_whole trains the range in one call. train_in_parts makes
-   several calls: of 1, 2, 3, ... times the number of steps in engine.h's `aligned`. */
+   several calls, with 1, 2, 3, ... times `aligned` steps (see engine.h). */
 static inline void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }
@@ -317,7 +318,7 @@ static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
-/* Also checks that the sums are equal. The losses may have a relative difference of up to `off`,
+/* Checks the same bits and equal sums. The losses may have a relative difference of up to `off`,
    because float64 values may have been added in another order. */
 static inline void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
   assert_same_bits(a, b);
@@ -364,7 +365,7 @@ static inline Reference run_reference(const Case *c, EngineConfig config, const 
 }
 
 /* Returns ||out - expected|| / ||expected - start||: the error relative to the distance that
-   training moved the values. If `start` is NULL, it counts as zeros. */
+   training moved the values. A `start` of NULL stands for zeros. */
 static inline double way_error(const float *out, const double *expected, const double *start,
                                size_t count) {
   double difference = 0, way = 0;

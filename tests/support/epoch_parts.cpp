@@ -15,8 +15,8 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* These functions replace kernels/layer/hopper.cuh. A copy is complete at once. An mbarrier is only
-   the number of its phase. No kernel that runs here has clusters. */
+/* These functions replace kernels/layer/hopper.cuh. A copy is complete at once. An mbarrier holds
+   only the number of its phase. No kernel that runs here has clusters. */
 #define HOPPER_CUH
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900

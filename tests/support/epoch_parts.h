@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* The kernel's named barriers. A network of two hidden layers whose Z1 is known before W1 must fail
-   if one of them is left out. */
+/* The kernel's named barriers. If any of these barriers is left out, a network of two hidden layers
+   whose Z1 is known before W1 must fail. */
 typedef struct {
   const char *name;
   int id;
@@ -17,7 +17,7 @@ typedef struct {
 enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* A pair of buffers in the mail: place and size of the first, in packets. The second follows it. */
+/* The first of a pair of buffers in the mail. The second buffer follows it. Units are packets. */
 typedef struct {
   const char *name;
   size_t first, packets;
@@ -25,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Returns the number of packets for the head. They come first in the mail and carry stamps. */
+/* Returns the number of packets for the head. These packets are the first and carry stamps. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

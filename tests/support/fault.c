@@ -1,6 +1,6 @@
-/* Makes chosen calls of the process fail. In mlp-train-faults the functions of this file replace
-   those of the C library, also for calls by other libraries; cuda_stand_in.c replaces CUDA's. Files
-   from fopen and fdopen, and standard output, use them too. The environment says what fails:
+/* Makes chosen calls of the process fail. In mlp-train-faults this file replaces functions of the C
+   library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. Files from
+   fopen and fdopen, and standard output, also use this file. The environment says what fails:
 
      FAULT_AT=N     the Nth call since the process began fails
      FAULT_MORE=1   each later call of the same kind fails, too, as when a disk is full
@@ -38,11 +38,11 @@ static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
 static atomic_int broken = -1; /* the kind of the call that failed */
-/* True if this thread's calls count: it is the first thread or src/ started it, and it is not just
-   starting another thread. */
+/* True if this thread's calls count. That is so in the first thread and in threads that src/
+   started, but not while they start another thread. */
 static _Thread_local bool counts;
 
-/* The original of a function in this file: the sanitizer's or the C library's. */
+/* The function that a function in this file replaces, in the sanitizer or the C library. */
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
@@ -53,7 +53,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Returns true if this call does not count, because its place has made more than FEW. */
+/* Returns true if this call does not count, because its place in the code has made many. */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -103,8 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* dlsym may allocate memory, so it cannot find the allocator. The linker does: it takes the
-   sanitizer's functions, if there are any, or the C library's. */
+/* dlsym may allocate memory, so the linker must find the allocator. It takes the sanitizer's
+   functions if there are any, otherwise the C library's functions. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
@@ -124,7 +124,7 @@ void *fault_malloc(size_t size) {
   return real_malloc(size);
 }
 
-/* The sanitizer's strdup does not call malloc, so this one replaces it. */
+/* Replaces the sanitizer's strdup, which does not call malloc. */
 char *strdup(const char *text) {
   const size_t size = strlen(text) + 1;
   char *copy = malloc(size);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* malloc that no fault makes fail. */
+/* Does the same as malloc, but no fault makes it fail. */
 void *fault_malloc(size_t size);
 
 /* Returns true if this call of the CUDA runtime must fail. */

@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-/* The tests' working folder, and the working folder before it. Both are absolute paths. */
+/* The tests' working folder, and the working folder before the tests. Both are absolute paths. */
 static char *folder, *folder_was;
 
 /* Fixtures of cmocka, for a group or for each test. folder_enter creates an empty folder in $TMPDIR
@@ -40,7 +40,7 @@ static inline FILE *folder_create(const char *path) {
   return file;
 }
 
-/* Creates or replaces the file `path`; its new contents are the bytes or the text. */
+/* Write the bytes or the text to the file `path`, which they create or replace. */
 static inline void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -51,14 +51,14 @@ static inline void folder_write(const char *path, const char *text) {
   folder_write_bytes(path, text, strlen(text));
 }
 
-/* Writes the text after replacing every ' by ". So callers can write JSON without escapes. */
+/* Writes the text with " in place of every ', so that callers need no escapes in JSON. */
 static inline void folder_write_json(const char *path, const char *text) {
   char *json = keep(strdup(text));
   for (char *at = json; (at = strchr(at, '\'')); at++) *at = '"';
   folder_write(path, json);
 }
 
-/* Returns the bytes of the file `path`; there are none if the file does not exist. */
+/* Returns the contents of the file `path`. A file that does not exist counts as empty. */
 static inline Content read_content(const char *path) {
   FILE *file = fopen(path, "rb");
   if (!file) return (Content){allocate(1, 1), 0};

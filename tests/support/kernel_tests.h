@@ -6,8 +6,8 @@
    written, or was computed from bytes outside of an input, is NaN and fails every comparison.
    finish() checks that no kernel wrote to a guard zone.
 
-   TEST_QUICK in the environment is for compute-sanitizer. Only small shapes are tested, without
-   guard zones: memcheck itself finds the first byte out of bounds. */
+   If the environment sets TEST_QUICK, as for compute-sanitizer, only small shapes are tested. There
+   are no guard zones then, since memcheck itself finds the first byte out of bounds. */
 #pragma once
 
 #include "base/random.h"
@@ -26,7 +26,7 @@ enum { POISON = 0xFF, MAX_GUARD = 1024, MAX_BLOCKS = 1024 };
 static size_t guard = MAX_GUARD;
 
 static struct {
-  uint8_t *d_start; /* a guard zone, the data, a guard zone */
+  uint8_t *d_start; /* a guard zone; the data and a second guard zone follow */
   size_t bytes;     /* size of the data */
 } blocks[MAX_BLOCKS];
 static int block_count;
@@ -134,7 +134,7 @@ static inline FIXTURE(kernels_close) {
   static void on_gpu_##name(void)
 
 /* Defines a test that calls walk(check). `walk` is, for example, for_all_shapes or for_many_layers.
-   The parameters of `check` are the last arguments. */
+   The macro's last arguments are the parameters of `check`. */
 #define WALK_TEST(name, walk, check, ...)                                                          \
   static void check(__VA_ARGS__);                                                                  \
   KERNEL_TEST(name) {                                                                              \
@@ -142,13 +142,13 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void check(__VA_ARGS__)
 
-/* LAUNCH checks that a launcher queues its kernel, REFUSED that it refuses its arguments. */
+/* LAUNCH checks that a launcher queues its kernel. REFUSED checks that it refuses its arguments. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The same values twice: as float64 on the host and as float32 on the device. All fit float32. */
+/* Values as float64 on the host and as float32 on the device. Float32 holds them exactly. */
 typedef struct {
   double *host;
   float *d;
@@ -197,9 +197,9 @@ typedef struct {
    with `others` further roundings. When products are added one by one, the k-th rounding is up to
    2^-24 of the k-th partial sum. Roundings are almost random, so their squares add. Plain loops
    have a measured error of sqrt(terms) 2^-24 / 4; sums of partial sums have less. The bound
-   sqrt(terms) 2^-24 leaves a correct kernel a factor of 4. Each other rounding is up to 2^-24; all
-   may agree in sign. tf32 does not pass. It rounds every factor by up to 2^-11, which makes an
-   error of 2e-4 for any number of terms, but the bound is 4e-6 even for 4096 terms. */
+   sqrt(terms) 2^-24 leaves a correct kernel a factor of 4. Each further rounding is up to 2^-24,
+   and all may have the same sign. A tf32 kernel fails: it rounds every factor by up to 2^-11, which
+   makes an error of 2e-4 for any number of terms. The bound is only 4e-6 even for 4096 terms. */
 static inline double bound(int terms, int others) {
   return (sqrt(terms) + others) * 0x1p-24;
 }
@@ -207,16 +207,16 @@ static inline double bound(int terms, int others) {
 /* Returns the bound for a kernel on tensor cores that splits floats into sums of fp16 or bf16
    terms. `split` is the relative error of the splits. Tensor cores add 16 products at once and
    truncate the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores",
-   2021). So errors agree in sign and grow with `terms`: a model with 2 bits more than float32 has
-   terms 2^-24 / 15. The bound's terms / 4 leaves a factor of 4. For many terms, tf32 would be
-   within the bound. Shapes with few terms run the same kernels; with these shapes tf32 fails. */
+   2021). So errors have the same sign and grow with `terms`. In a model with 2 bits more than
+   float32, the error is terms 2^-24 / 15. The bound's terms / 4 leaves a factor of 4. With many
+   terms, tf32 would pass; with few terms, in the same kernels, tf32 fails. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
 /* The relative error of a product whose factors are split into 2 or 3 bf16, or 1 or 2 fp16 terms.
    Two bf16 are within 2^-18 of a float, two fp16 within 2^-22, one fp16 within 2^-11. The kernels
-   skip the product of the two last terms, which is as large. A split into tf32 would fail. */
+   skip the product of the two last terms, an error of the same size. tf32 terms would fail. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
@@ -257,8 +257,8 @@ static inline void assert_unwritten(const void *d_data, size_t bytes) {
 
 typedef void CheckShape(Shape s, uint64_t seed);
 
-/* Calls `compute` twice. Checks that the device memory that each call allocated holds the same
-   bytes. Then calls finish(). */
+/* Calls `compute` twice. Checks that both calls leave the same bytes in the device memory that they
+   allocate. Then calls finish(). */
 static inline void assert_same_bits_twice(CheckShape *compute, Shape s, uint64_t seed) {
   const int first = block_count;
   compute(s, seed);
@@ -300,7 +300,7 @@ static inline double *add_bias(const double *z, const double *b, Shape s, bool a
 typedef struct {
   BatchView view;
   StepState state;
-  uint8_t *pixels; /* these three are the host's copies of the arrays in view */
+  uint8_t *pixels; /* pixels, labels, order: the host's copies of the arrays in view */
   uint16_t *labels;
   uint32_t *order;
   uint32_t dataset_rows;
@@ -309,7 +309,7 @@ typedef struct {
 
 enum { OFFSET = 3, UPDATES = 5, FIRST_ROW = 4 };
 
-static const float learning_rate = 0.001f; /* in the state of every batch */
+static const float learning_rate = 0.001f; /* the learning rate in every batch's state */
 
 /* Returns the index of the batch's row r in the dataset. */
 static inline uint32_t batch_row(const Batch *b, int r) {
@@ -319,8 +319,8 @@ static inline uint32_t batch_row(const Batch *b, int r) {
 }
 
 /* Returns a batch. `left` is the number of rows from the step's first row to the end of the range.
-   If it is 0 or less, the range is over. The order is shuffled or ascending. Random pixels fill the
-   whole stride, so that the bytes after a row's inputs are not 0. */
+   If `left` is 0 or less, the range is over. The order is shuffled or ascending. Random pixels fill
+   the whole stride, so that the bytes after a row's inputs are not 0. */
 static inline Batch make_batch(int rows, int in, int classes, int left, bool shuffled,
                                uint64_t seed) {
   const uint32_t end = (uint32_t)rows + 50;
@@ -348,7 +348,7 @@ static inline Batch make_batch(int rows, int in, int classes, int left, bool shu
   return b;
 }
 
-/* Returns the batch's view, but with an optimizer rule in the step's state. */
+/* Returns the batch's view with the optimizer rule `rule` in its state. */
 static inline BatchView with_rule(const Batch *b, OptimizerRule rule) {
   StepState state = b->state;
   BatchView view = b->view;
@@ -408,13 +408,13 @@ static inline Planes make_planes(int terms, int rows, int columns, double larges
 typedef struct {
   Batch batch;
   LayerInput input; /* the batch's pixels, or x.d */
-  Values x, w, b;   /* if the input is pixels, x holds their scaled values */
+  Values x, w, b;   /* if the input is pixels, x holds the scaled pixels */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
-  int roundings;    /* roundings of an output value, in addition to the sum's */
+  int roundings;    /* roundings of an output value, besides those of its sum */
 } Forward;
 
-/* A third of the rows of pixels lie beyond the range's end. The reference uses the scaled pixels
-   before they are rounded to float32. */
+/* If the input is pixels, a third of the rows lie beyond the range's end. The reference uses scaled
+   pixels that are not rounded to float32. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
@@ -432,8 +432,8 @@ static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   return f;
 }
 
-/* A layer's parameters and their momenta. All values are at least 1, which is more than an update
-   of any shape changes them by. */
+/* A layer's parameters and their momenta. All values are at least 1. An update of any shape changes
+   them by less than 1. */
 typedef struct {
   Values w, b, vw, vb;
 } Parameters;
@@ -447,8 +447,8 @@ static inline Parameters random_parameters(Shape s, uint64_t seed) {
 enum { RULES = 3 };
 static const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
 
-/* Checks that w and v on the device hold what the reference makes of them in an update by gradient
-   g. Each has `count` values. */
+/* Compares w and v on the device with the reference's w and v after an update by gradient g. Each
+   array has `count` values. */
 static inline void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
                                   size_t count, UpdateRule rule, double limit) {
   double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
@@ -461,7 +461,7 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
 /* A layer to be updated, with the input and the output gradient of the update. */
 typedef struct {
   Shape shape;
-  bool pixels;     /* its input is the batch's pixels */
+  bool pixels;     /* true if the input is the batch's pixels */
   Values x, dz;    /* x is as in Forward; dz is 0 in rows beyond the step */
   double *dw, *db; /* the reference's gradient */
   Parameters p;
@@ -537,10 +537,9 @@ static inline LayerUpdate gradient_of(const Layer *l) {
 /* ---- shapes --------------------------------------------------------------------------------- */
 
 /* Shapes chosen by hand; TEST_QUICK has only the first QUICK_SHAPES. RANDOM_SHAPES more are drawn.
-   Kernels read sizes that are multiples of 4 four at a time. They use tiles of 64 x 64 if there are
-   at least 64 of them. Shapes on both sides of that limit are here, forward (rows, out) and
-   backward (rows, in), with partial tiles at the edges. Some shapes, all multiples of 4, use medium
-   tiles. */
+   If a size is a multiple of 4, kernels read four values at once. They use tiles of 64 x 64 if that
+   makes at least 64 tiles. Shapes have more and fewer tiles, forward (rows, out) and backward
+   (rows, in), with partial tiles at the edges. Some, all multiples of 4, use medium tiles. */
 enum { QUICK_SHAPES = 9, RANDOM_SHAPES = 24 };
 static const Shape listed[] = {
     {1, 1, 1},        {1, 63, 65},    {7, 63, 65},    {65, 50, 10},     {61, 20, 36},
@@ -576,8 +575,8 @@ static inline void for_all_shapes(CheckShape *check_shape) {
                &seed);
 }
 
-/* Calls `check`, then finish(), for short and long batches, with MAX_UPDATES layers. That is the
-   most that one launch may update. All layers are different. */
+/* Calls `check`, then finish(), for short and long batches. The layers are all different; there are
+   MAX_UPDATES of them, the most that one launch may update. */
 static inline void for_many_layers(void (*check)(const Batch *batch, const Layer *layers)) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};

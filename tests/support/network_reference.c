@@ -36,9 +36,9 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* What label smoothing and dropout need to know of a training step. */
+/* What label smoothing and dropout need to know about a training step. */
 typedef struct {
-  const Training *training; /* label_smoothing and dropout are used */
+  const Training *training; /* for label_smoothing and dropout */
   uint64_t key;             /* random key of dropout */
   uint32_t first;           /* position of the first row */
 } Step;
@@ -68,7 +68,7 @@ static void forward(const Network *n, const Step *step, const double *parameters
   }
 }
 
-/* Adds the loss, whose target is the smoothed label, and the number of correct rows to *sums. */
+/* Adds the loss, computed with smoothed labels, and the number of correct rows to *sums. */
 static void add_loss(const Step *step, const double *logits, const uint16_t *labels, int rows,
                      int classes, EngineSums *sums) {
   double *loss = reference_zeros((size_t)rows, sizeof *loss);

@@ -1,5 +1,5 @@
 /* Trains a network in float64 loops, by calling the operations of exercise/reference.h. The rules
-   in that file hold here, too. The last functions fill arrays and compare them. */
+   in that file hold here, too. The last functions fill and compare arrays. */
 #pragma once
 
 #include "exercise/reference.h"
@@ -34,10 +34,10 @@ void reference_evaluate(const EngineConfig *config, const double *parameters, co
    exact in float32. */
 void reference_fill(double *out, size_t count, double low, double high, uint64_t seed);
 
-/* Does the same with bytes 0 to 255. */
+/* Fills an array with random pixels from 0 to 255. */
 void reference_fill_pixels(uint8_t *out, size_t count, uint64_t seed);
 
-/* Labels 0 to classes - 1. */
+/* Fills an array with random labels from 0 to classes - 1. */
 void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t seed);
 
 void reference_to_float(const double *in, size_t count, float *out);

@@ -9,7 +9,7 @@
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);
 
-/* How a process that did some work ended. */
+/* The result of a process that did some work. */
 typedef struct {
   int status;     /* the value that the work returned, or -N if signal N ended it */
   long kilobytes; /* the most memory that it took */

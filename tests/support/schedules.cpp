@@ -12,7 +12,7 @@ DrawnLaunch drawn_launch;
 
 namespace emulated {
 
-static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* lanes use only a page or two of it */
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a lane uses a page or two */
 static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
@@ -25,7 +25,7 @@ struct Barrier {
 /* A place for a packet in the mail. */
 struct Slot {
   uint32_t version; /* number of packets that have arrived here */
-  uint64_t due[2];  /* for each half: when the last packet sent to it arrives */
+  uint64_t due[2];  /* for each half of the slot: when the last packet sent arrives */
   std::vector<Lane *> waiting;
 };
 
@@ -40,7 +40,7 @@ struct Look {
 struct Reader {
   int barrier;               /* the barrier that the lane waits at */
   Slot *slot;                /* the slot that the lane waits for */
-  uint32_t rounds[BARRIERS]; /* for each barrier: 1 + the round in which it last arrived */
+  uint32_t rounds[BARRIERS]; /* per barrier: 1 + the round in which the lane last arrived */
   Look looks[LOOKS];
   unsigned next_look; /* the next of `looks` to overwrite */
 };
@@ -54,7 +54,7 @@ struct Late {
   size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
   int half;           /* 1 if these 8 bytes are a packet's second half, otherwise 0 */
   unsigned char packet[16];
-  bool operator<(const Late &other) const { /* puts the earliest one on top of the queue */
+  bool operator<(const Late &other) const { /* puts the earliest packet on top of the queue */
     return due != other.due ? due > other.due : order > other.order;
   }
 };
@@ -64,12 +64,12 @@ struct Late {
    warp can run and no mail is on its way. */
 struct Schedule {
   enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: the same in all blocks */
-  uint32_t one_in;                                          /* one in `one_in` is slow */
+  uint32_t one_in;                                          /* 1 / one_in: chance of being slow */
   int period;                                               /* log2 of the time it stays slow */
   uint32_t delay, rarely; /* packets are up to `delay` late; one in `rarely`, up to 64 times that */
 };
 
-/* A launch. Numbers of warps count through all blocks. */
+/* A launch. Warps are numbered through all blocks. */
 struct Drawn {
   Schedule schedule;
   size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER, or 0 */
@@ -78,10 +78,10 @@ struct Drawn {
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
   std::vector<Barrier> barriers; /* BARRIERS per block */
-  std::vector<bool> queued;      /* for each warp */
+  std::vector<bool> queued;      /* for each warp: true if it is in a queue */
   std::vector<Slot> slots;
   std::vector<Lane *> copied;    /* lanes that wait for a copy */
-  std::vector<size_t> queues[2]; /* warps that can run; slow warps */
+  std::vector<size_t> queues[2]; /* normal and slow warps that can run */
   std::priority_queue<Late> late;
   uint64_t time, drawn; /* drawn: number of random numbers so far */
   uint64_t moves;       /* number of packets that arrived and of barrier rounds that ended */
@@ -130,7 +130,7 @@ static uint64_t draw_delay() {
 static bool is_slow(size_t warp, bool by_mail) {
   const Schedule &s = launch->schedule;
   const uint64_t when = launch->time >> s.period, of_block = launch->warps_of_block;
-  if (s.slow == Schedule::ONE_READER) { /* only a warp that just got mail, until it has run */
+  if (s.slow == Schedule::ONE_READER) { /* only a warp that just got mail is slow */
     if (!by_mail || launch->victim || draw(s.one_in) != 0) return false;
     launch->victim = warp + 1;
     return true;
@@ -297,7 +297,7 @@ static void run_all() {
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* the end of the stack, which is 0 until the lane gets there */
+    uint64_t last; /* the end of the stack; it is 0 until the lane gets there */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");

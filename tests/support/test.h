@@ -47,7 +47,7 @@ typedef struct {
   }                                                                                                \
   static void name(__attribute__((unused)) void **state)
 
-/* The head of a fixture that does not use its argument. */
+/* Begins the definition of a fixture, which does not use its argument. */
 #define FIXTURE(name) int name(__attribute__((unused)) void **state)
 
 /* Sets the fixtures that run before and after all tests of the program. */
@@ -55,7 +55,7 @@ typedef struct {
   __attribute__((constructor)) static void register_fixtures(void) {                               \
     tests_register_fixtures(setup, teardown);                                                      \
   }                                                                                                \
-  _Static_assert(1, "") /* lets a semicolon follow */
+  _Static_assert(1, "") /* so that a semicolon can follow */
 
 /* The error of the last call that failed. */
 __attribute__((unused)) static Error error;
@@ -88,7 +88,7 @@ void set_variable(const char *name, const char *value);
 /* Memory that a test gets from these functions is freed when the test ends. Memory that a fixture
    of the whole program gets is kept. */
 void *allocate(size_t count, size_t size); /* returns memory filled with zeros */
-void *keep(void *memory);                  /* frees memory from malloc later; fails for NULL */
+void *keep(void *memory);                  /* takes memory from malloc; fails for NULL */
 
 /* Frees at once all memory that the test got from these functions. */
 void free_kept(void);
@@ -122,6 +122,6 @@ void test_register(const struct CMUnitTest *test);
 void tests_register_fixtures(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* Runs the registered tests and returns how many failed. The environment selects tests by name:
-   TEST_FILTER is a pattern of tests to run, TEST_SKIP of tests to skip. In a pattern, * stands for
-   any text, ? for any character. */
+   TEST_FILTER is a pattern of tests to run, TEST_SKIP a pattern of tests to skip. In a pattern, *
+   stands for any text, ? for any character. */
 int tests_run(void);

@@ -1,6 +1,6 @@
-/* Tells ThreadSanitizer of an order that it cannot see, because it is inside gcc's OpenMP library:
-   a parallel region begins after the code before it and ends before the code after it. `#pragma omp
-   parallel` calls GOMP_parallel; `make SANITIZE=thread` links the wrapper below in its place. */
+/* ThreadSanitizer cannot see into gcc's OpenMP library. This file tells it that a parallel region
+   begins after the code before it and ends before the code after it. `#pragma omp parallel` calls
+   GOMP_parallel; `make SANITIZE=thread` links the wrapper below in its place. */
 #include <sanitizer/tsan_interface.h>
 
 typedef struct {
