@@ -26,7 +26,7 @@
 enum {
   AUGMENT_SHIFT,   /* pixels, in x and in y */
   AUGMENT_ROTATE,  /* degrees */
-  AUGMENT_SCALE,   /* change of a side as a fraction of it; x and y are drawn separately */
+  AUGMENT_SCALE,   /* relative change of a side; x and y are drawn separately */
   AUGMENT_SHEAR,   /* pixels to the side per pixel upwards, like the slant of italics */
   AUGMENT_ELASTIC, /* pixels by which a control point moves, in x and in y */
   AUGMENT_KINDS
@@ -51,7 +51,7 @@ static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14
 enum {
   AUGMENT_MOST_SIDE = 64, /* the side of the largest picture, which has NETWORK_MAX_INPUTS pixels */
   AUGMENT_CELLS = 3,      /* gaps between control points along a side of a picture */
-  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* points along a side; a cubic B-spline blends 4 */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* control points along a side; 4 blend at a pixel */
 };
 
 /* A place in a picture, or a displacement between two places, in pixels. */
@@ -95,7 +95,7 @@ HOST_DEVICE int augment_any(AugmentStrengths strengths) {
 
 /* ---- random numbers: counters 0 and 1 draw the map, 2 + p draws control point p ----------- */
 
-/* Turns a random word into a number uniform in -most .. most. */
+/* Turns a random word into a number that is uniform between -most and most. */
 HOST_DEVICE float augment_between(float most, uint32_t word) {
   return most * (2.0f * random_unit(word) - 1.0f);
 }
@@ -148,7 +148,7 @@ HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   return spline;
 }
 
-/* Returns the weighted sum of the spline's four points. The next point is `step` places further. */
+/* Returns the weighted sum of the spline's four points, which are `step` elements apart. */
 HOST_DEVICE AugmentPoint augment_blend(const AugmentSpline *spline, const AugmentPoint *points,
                                        int step) {
   AugmentPoint sum = {0.0f, 0.0f};
@@ -170,7 +170,7 @@ HOST_DEVICE int augment_floor(float value) {
   return towards_0 - ((float)towards_0 > value);
 }
 
-/* Returns pixel (x, y) of the distorted copy. `displaced` is the elastic displacement there. */
+/* Returns pixel (x, y) of the distorted copy. `displaced` is that pixel's elastic displacement. */
 HOST_DEVICE uint8_t augment_pixel(const AugmentMap *map, AugmentPoint displaced,
                                   const uint8_t *pixels, int side, int x, int y) {
   const float centre = 0.5f * (float)(side - 1);
@@ -195,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* for each column of control points, their blend at y */
+    AugmentPoint line[AUGMENT_POINTS]; /* the blend, at y, of each column of control points */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)

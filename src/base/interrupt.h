@@ -1,9 +1,9 @@
 /* Ends a program when a signal asks for it: SIGINT (Ctrl-C), SIGTERM (kill), SIGHUP (a closed
    terminal), SIGQUIT, or SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send as a warning.
 
-   The first signal only makes interrupt_pending() true. Code that waits or runs for longer than a
-   moment checks interrupt_pending() and, if true, returns as after a failure. A second signal ends
-   the process at once. Signals ignored when the program started (nohup) stay ignored. */
+   The first signal only makes interrupt_pending() true. Code that waits or runs for long checks
+   interrupt_pending() and, if true, returns as after a failure. A second signal ends the process at
+   once. Signals that were ignored when the program started (nohup) stay ignored. */
 #pragma once
 
 #include <stdbool.h>

@@ -51,8 +51,8 @@ static uint64_t cores_of(const char *folder, bool free) {
 }
 
 /* Returns the smallest limit of this process's control groups (version 2), from its own group to
-   the outermost. In a container, the path of its own group may exist only outside; then only
-   the outermost folder has files. */
+   the outermost. In a container, the folder of the process's own group may not be visible.
+   The function then finds files only in the outermost folder. */
 static uint64_t least_of_groups(const char *root, GroupLimit *limit, bool free) {
   char line[PATH_MAX], folder[2 * PATH_MAX];
   uint64_t least = UNKNOWN;

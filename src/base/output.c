@@ -14,14 +14,14 @@
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
-/* A file that exists by its status. A file that does not exist yet, by the status of its folder and
-   its name there. */
+/* What identifies a file: the file's own status if the file exists, otherwise the status of its
+   folder and its name in that folder. */
 typedef struct {
   struct stat status;
   const char *name; /* "" if the file exists */
 } Identity;
 
-/* Returns false if the file needs no comparison. */
+/* Sets *id. Returns false if the file need not be compared with other files. */
 static bool identify(const NamedFile *file, Identity *id) {
   char folder[PATH_MAX];
   *id = (Identity){.name = ""};
@@ -51,7 +51,7 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
 
 /* ---- temporary files ------------------------------------------------------------------------ */
 
-enum { TEMPORARIES = 8 }; /* maximum files open at a time; enough for all outputs of a run */
+enum { TEMPORARIES = 8 }; /* maximum number of files open at a time; enough for a run */
 
 /* States of an entry of `temporaries`. An entry is LIVE from before its file is created until after
    the file is removed. The entries are static, since a signal handler reads them in any thread. */
@@ -63,7 +63,7 @@ struct TemporaryFile {
 };
 static TemporaryFile temporaries[TEMPORARIES];
 
-/* Removes all temporary files. It only calls unlink, so it is safe in a signal handler. */
+/* Removes all temporary files. A signal handler may call this, since unlink is signal-safe. */
 static void remove_temporaries(void) {
   const int cause = errno;
   for (int i = 0; i < TEMPORARIES; i++)
@@ -144,7 +144,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens the temporary file. A path that is written in place is opened too, unless `tried`. */
+/* Opens a temporary file or, if `path` is written in place and not `tried`, the path itself. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -176,8 +176,8 @@ static bool sync_file(int file) {
   return true;
 }
 
-/* Renames the temporary file. The rename is on the disk only after fsync of the folder. fsync may
-   fail: network file systems may refuse it (EINVAL), and the folder may be unreadable (EACCES). */
+/* Renames the temporary file. Then brings the rename to the disk by fsync of the folder, unless the
+   folder is unreadable (EACCES) or a network file system refuses fsync (EINVAL). */
 static bool replace_target(const AtomicFile *output, Error *error) {
   char path[PATH_MAX];
   strcpy(path, output->target);

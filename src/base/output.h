@@ -2,10 +2,10 @@
 
    A file gets its name only when it is complete. Whatever fails, the path holds either the whole
    old file or the whole new file. The new content goes to a temporary file beside the target,
-   NAME.tmp.XXXXXX. It is renamed when all of it is on the disk. A replaced file's mode is kept, and
-   links are followed. A new file's mode follows the umask. A file that this user may not write is
-   not replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and /dev/fd/N are
-   written in place. */
+   NAME.tmp.XXXXXX, which is renamed once it is complete on the disk. A replaced file's mode is
+   kept, and links are followed. A new file's mode follows the umask. A file that this user may not
+   write is not replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and
+   /dev/fd/N are written in place. */
 #pragma once
 
 #include <limits.h>

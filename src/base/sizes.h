@@ -16,13 +16,13 @@ template <class Count, class Unit> SIZES_FUNCTION auto ceil_div(Count count, Uni
   return (count + unit - 1) / unit;
 }
 
-/* Returns the first multiple of `unit` that is not below `count`. */
+/* Returns `count`, rounded up to a multiple of `unit`. */
 template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Unit unit) {
   return (count + unit - 1) / unit * unit;
 }
 
-/* Divides `count` elements into `parts` parts whose sizes differ by at most 1. Returns the first
-   element of part `part`. The part ends at the first element of part + 1. */
+/* Divides `count` elements into `parts` parts whose sizes differ by at most 1. Returns the index
+   of the first element of part `part`. The next part's first element ends the part. */
 template <class Count, class Part>
 SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
   return count * (Count)part / (Count)parts;

@@ -1,5 +1,5 @@
-/* Opens and reads files that may be a FIFO, a pipe or a terminal. A read may have to wait for a
-   writer. A signal that asks the program to end (interrupt.h) ends the wait. */
+/* Opens and reads files that may be a FIFO, a pipe or a terminal. If a read waits for a writer, a
+   signal that asks the program to end (interrupt.h) ends the wait. */
 #pragma once
 
 #include <stdatomic.h>

@@ -13,7 +13,7 @@ int text_character(const char *text) {
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
   if (first >= 0x80 && first < 0xc0) return 0;
   for (int i = 1; i < length; i++) {
-    if ((text[i] & 0xc0) != 0x80) return 0; /* the 0 at the text's end fails here, too */
+    if ((text[i] & 0xc0) != 0x80) return 0; /* also if the text ends here with its 0 */
     code = code << 6 | (text[i] & 0x3f);
   }
   const bool is_surrogate = code >> 11 == 0x1b;
@@ -98,7 +98,7 @@ ShortText text_of_number(double value) {
 }
 
 ShortText number_text(double value, bool is_float) {
-  enum { OFTEN = 15, ENOUGH = 17 }; /* digits; 15 are often exact for a float64, 17 always */
+  enum { OFTEN = 15, ENOUGH = 17 }; /* digits; 15 often suffice for a float64, 17 always do */
   ShortText n;
   for (int digits = is_float ? 1 : OFTEN; digits <= ENOUGH; digits++) {
     n = text_format("%.*g", digits, value);

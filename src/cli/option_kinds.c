@@ -19,7 +19,7 @@ static void *field_of(const OptionRow *row, const void *options) {
 
 enum { MEGABYTE = 1000000 };
 
-/* Sets *whole to the number in the text. Returns false unless it is whole and from low to high. */
+/* Sets *whole to the text's number. Returns false unless it is a whole number from low to high. */
 static bool whole_of(const char *text, double low, double high, uint64_t *whole) {
   char *end;
   errno = 0;
@@ -54,7 +54,7 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
                  option_megabytes = {set_whole, get_whole, NULL, true};
 
 /* Returns the number at the start of the text as a float32, or NAN if there is no number from low
-   to high. Sets *end to the text after the number. */
+   to high. Sets *end to where the number ends. */
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
@@ -151,7 +151,7 @@ static bool set_paths(const OptionRow *row, const char *value, void *options, Er
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
     return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
-  OptionRow next = *row; /* like *row, but its field is the list's next path */
+  OptionRow next = *row; /* a copy of *row for the list's next path */
   next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
   if (!set_path(&next, value, options, error)) return false;
   list->count++;
@@ -196,7 +196,7 @@ const OptionKind option_path = {set_path, get_text, file_at, false},
 
 /* ---- lists, whose items are separated by commas ---------------------------------------------- */
 
-enum { LIST = 512 }; /* maximum characters of a list */
+enum { LIST = 512 }; /* bytes of a list, including the final 0 */
 
 /* Copies a list for strsep. Returns NULL for "none". Sets *good to false if the copy is cut. */
 static char *items_of(const char *value, char copy[LIST], bool *good) {

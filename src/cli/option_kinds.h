@@ -23,7 +23,7 @@ extern const OptionKind option_whole, /* int, from low to high */
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, including the final 0 */
 enum { OPTIONS_LOADS = 32 };
 
-/* The files of an option that may be given more than once, in the order given. */
+/* The files of an option that may be given several times, in the order of the command line. */
 typedef struct {
   int count;
   char path[OPTIONS_LOADS][OPTIONS_PATH];

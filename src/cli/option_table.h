@@ -39,12 +39,12 @@ struct OptionRow {
   const OptionKind *kind;     /* NULL for --help and --version */
   size_t field;               /* offset of the value in the program's struct */
   double low, high;           /* the smallest and the largest allowed number */
-  const char *const *choices; /* names of the choices, then NULL; the field holds an index */
+  const char *const *choices; /* names of the choices, then NULL; the value is an index */
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
-  bool may_lack_ending;       /* an output's name may also have no ending */
+  bool may_lack_ending;       /* true if an output's name may also have no ending */
   unsigned takers; /* the commands that take the option, as bits that the program defines */
-  int resume;      /* the program's rule for resumed runs */
+  int resume;      /* whether a resumed run may change the value; the program defines the rules */
 };
 
 /* Makes a row whose field is in the program's struct STRUCT. Other members may follow the help. */

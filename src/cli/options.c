@@ -25,8 +25,8 @@ static const char *const augmentations[] = {"shift", "rotate", "scale", "shear",
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* indexed by DeviceChoice */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed by RESIDENT_... */
 
-/* Below a batch of 16, momentum learns nothing at its usual rate. With batches of 1, 4 and 8, the
-   best of the rates tried was 0.05 batch / 64: MNIST's accuracy after an epoch was 95.4 to 95.6%.
+/* With batches below 16, momentum learns nothing at its usual rate. With batches of 1, 4 and 8, the
+   best rate tried was 0.05 * batch / 64: MNIST's accuracy after an epoch was 95.4 to 95.6%.
    Adam with batches of 1 reached 95.7% at a quarter of its usual rate, and 92.2% at the usual rate.
  */
 float options_rate(const Options *options) {
@@ -44,8 +44,8 @@ float options_rate(const Options *options) {
   OPTION_ROW(Options, NAME, ARGUMENT, INITIAL, KIND, FIELD, __VA_ARGS__, .takers = (TAKERS),       \
              .resume = (RESUME))
 
-/* Make rows whose field has the option's name: SETTING a field of Training, ROW any other field,
-   FLAG an option without argument, OUTPUT a file that one run writes. */
+/* Make rows whose field has the option's name: SETTING for a field of Training, ROW for any other
+   field, FLAG for an option without argument, OUTPUT for a file that one run writes. */
 #define SETTING(FIELD, ARGUMENT, INITIAL, KIND, ...)                                               \
   NAMED(#FIELD, ARGUMENT, INITIAL, KIND, training.FIELD, __VA_ARGS__)
 #define ROW(FIELD, ARGUMENT, INITIAL, KIND, ...)                                                   \
@@ -54,8 +54,8 @@ float options_rate(const Options *options) {
 #define OUTPUT(FIELD, INITIAL, TAKERS, ...)                                                        \
   ROW(FIELD, "FILE", INITIAL, option_path, TAKERS, ONE_RUN, __VA_ARGS__)
 
-/* Optional members of a row that stand together: limits of a number, a file to read, a file to
-   write and its allowed endings. */
+/* Set optional members of a row: RANGE sets the limits of a number. READS marks a file that is
+   read. WRITES marks a file that is written, and sets the allowed endings of its name. */
 #define RANGE(LOW, HIGH) .low = (LOW), .high = (HIGH)
 #define READS .file = FILE_INPUT
 #define WRITES(ENDINGS) .file = FILE_OUTPUT, .endings = (ENDINGS)
@@ -531,7 +531,7 @@ ShortText options_gone_text(const Options *options, const char *path) {
 /* ---- writing a configuration file ------------------------------------------------------------ */
 
 void options_print_config(FILE *file, const Options *options, bool whole) {
-  const char *last = NULL; /* the group of the line before */
+  const char *last = NULL; /* the group of the previous line */
   foreach_row (row, &options_table) {
     const char *group = option_group(row);
     if (!row->initial || !(whole || options_is_saved(row))) continue;

@@ -28,7 +28,7 @@ typedef struct {
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],
       confusion[OPTIONS_PATH], html[OPTIONS_PATH];
   char save[OPTIONS_PATH];
-  float confidence; /* answers with a lower probability are marked as unsure */
+  float confidence; /* answers with a probability below this are marked as unsure */
   /* The fields below can only be set on the command line. */
   PathList load;
   char resume[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
@@ -81,16 +81,16 @@ bool options_check(Options *options, Error *error);
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
-/* Returns the fraction of training rows that --validation holds out, or 0. The next function
-   returns the validation file, or NULL if there is none. */
+/* Returns the fraction of training rows that --validation holds out, or 0.
+   options_validation_file returns the validation file, or NULL if there is none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a fraction above 0 or a file. */
 bool options_validates(const Options *options);
 /* Returns the initial learning rate, also of --lr auto, which depends on optimizer and batch. */
 float options_rate(const Options *options);
-/* Returns true if --test is auto, which run_files_settle and predict_command replace. The next
-   function returns the file of --test, or NULL if --test is none or auto. */
+/* Returns true if --test is auto, which run_files_settle and predict_command replace.
+   options_test_file returns the file of --test, or NULL if --test is none or auto. */
 bool options_test_is_auto(const Options *options);
 const char *options_test_file(const Options *options);
 
@@ -103,7 +103,7 @@ void options_default(Options *options);
    options keep their value. Returns false for an unknown section or key, a key given twice, a bad
    value or a bad line; the error names file and line. */
 bool options_read_file(Options *options, const char *path, Error *error);
-/* Reads the text that options_print_config wrote for a saved run. `name` is for the error. Refuses
+/* Reads the text that options_print_config wrote for a saved run. Errors quote `name`. Refuses
    keys that a saved run does not hold. An unknown key may be an option of an older program.
    options->gone lists such keys unless their value is what this program does anyway. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);

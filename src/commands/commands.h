@@ -29,7 +29,7 @@ typedef struct {
   Device device;
   int count;
   bool told;    /* set once the device and the number of runs at once are printed */
-  bool several; /* set by many_runs once a call had a count above 1 */
+  bool several; /* set once many_runs was called with a count above 1 */
   /* Changes *options, a copy of the common options, to the valid options of run `run`. Returns the
      run's configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
@@ -55,9 +55,9 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
    names of written files. predict_command.c */
 bool predict_command(const Options *options, Report *report, Error *error);
 
-/* Replaces --test auto in a run that trains. If --train is MNIST's file, the test file is MNIST's.
-   Otherwise, if there are validation rows, it is none. Looks for MNIST in data/, then in the user's
-   cache, where mlp-train-fetch puts the files. run_files.c */
+/* Replaces --test auto in a run that trains. If --train is MNIST's file, --test becomes MNIST's
+   test file. Otherwise, if there are validation rows, --test becomes none. Looks for MNIST in
+   data/, then in the user's cache, where mlp-train-fetch puts the files. run_files.c */
 void run_files_find_cached(Options *options);
 
 /* Decides which files the run reads and writes, before any file is opened. Only the first rank
@@ -66,7 +66,7 @@ void run_files_find_cached(Options *options);
    the run lacks rows that an option needs. run_files.c */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
-/* Saves the trainer's network with these options, first in `best` (unless that is ""), then in
+/* Saves the trainer's network with these options, first in `best` (unless `best` is ""), then in
    `path`. run_files.c */
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);

@@ -1,8 +1,8 @@
 /* Trains several runs with different options at once. Each worker is a thread that trains one run
    after the other. On the CPU there is one worker per thread of --threads, each with its own rows.
    On a GPU there is one worker per member of the engine, and all use the first run's rows. A run
-   reuses the engine and rows of its worker's previous run if they fit. A run's bits do not depend
-   on the other runs. */
+   reuses its worker's engine and rows if they fit the run. A run's bits do not depend on the other
+   runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -42,8 +42,8 @@ static int run_of(const ManyRuns *r, int run) {
   return ranks_number(r->ranks) + run * ranks_count(r->ranks);
 }
 
-/* Sets *o to the options of a run and returns its trainer's configuration. The engine
-   gets `threads` threads or, if that is 0, as many as --threads says (by default one per core). */
+/* Sets *o to the options of a run and returns its trainer's configuration. The engine gets
+   `threads` threads. 0 means as many as --threads says, by default one per core. */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, run_of(r, run), o);
@@ -188,7 +188,7 @@ bool many_runs(ManyRuns *r, Error *error) {
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
-  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* count_workers needs its size */
+  Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* count_workers needs the trainer's size */
   if (!first) return false;
   r->several |= r->count > 1;
   team.trainer[0] = first;

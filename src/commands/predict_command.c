@@ -8,7 +8,7 @@ enum { BATCH = 64 }; /* the default of --batch */
 
 /* What the command works on. */
 typedef struct {
-  Options o;           /* the caller's; class_names, --test auto and --label-column are filled in */
+  Options o;           /* the caller's options, with class_names, --test and --label-column set */
   DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */
   Report *report;
   Device device;
@@ -49,7 +49,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
 static Engine *open_network(Asked *a, const char *path, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
-  const char *names = a->o.class_names; /* those of an earlier network */
+  const char *names = a->o.class_names; /* the class names of an earlier network */
   if (!*a->o.names && names && saved.names && strcmp(names, saved.names) != 0) {
     error_set(error, "the class names of %s are not those of %s: --names gives names for both",
               path, a->o.load.path[0]);
@@ -167,7 +167,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* trying again must not print results or read a pipe twice */
+  const Options *o = &asked.o; /* a second try must not print results or read a pipe again */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

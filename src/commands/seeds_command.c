@@ -12,7 +12,7 @@
 typedef struct {
   ManyRuns runs;
   int epochs;
-  EpochResult *epoch; /* (count, epochs); zeros for other ranks' networks before gather_networks */
+  EpochResult *epoch; /* (count, epochs); rows of other ranks are 0 until gather_networks */
   TrainLog log;
   Engine used; /* a copy of this rank's engine, for the log */
 } Seeds;

@@ -129,7 +129,7 @@ static void say_what_was_written(const Run *run) {
   run_files_say_wrote(run->report, run->options->log, "");
 }
 
-/* Sets *error to the last line that an interrupted run prints. An interruption is no failure. */
+/* Sets *error to the last line that an interrupted run prints. An interruption is not a failure. */
 static void say_interrupted(const Run *run, Error *error) {
   const Checkpoint *at = &run->trainer->position;
   ShortText rank = {""};
@@ -177,7 +177,7 @@ static bool train(Run *run, Error *error) {
 static bool open_and_train(Run *run, Error *error) {
   const TrainerConfig *c = &run->config;
   if (open_trainer(run, run->from, error) && train(run, error)) return true;
-  const bool able = !c->ranks && source_can_repeat(c->train) && /* the files must be read again */
+  const bool able = !c->ranks && source_can_repeat(c->train) && /* the CPU reads all files again */
                     source_can_repeat(c->test) && source_can_repeat(c->validation);
   if (!device_fall_back(&run->device, able, error)) return false;
   const Checkpoint *from = run->from; /* the run to continue */
@@ -234,7 +234,7 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
   if (!good && run.trainer && run.saved)
     text_append(error->text, "; %s holds the network of epoch %d", text_shown(run.save).text,
                 run.saved);
-  if (good || !ranks) trainer_close(run.trainer); /* a rank that failed exits without closing */
+  if (good || !ranks) trainer_close(run.trainer); /* a failed rank exits without closing */
   free(run.results);
   *signal = good ? run.signal : 0;
   return good;

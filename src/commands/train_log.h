@@ -24,7 +24,7 @@ typedef struct {
 } TrainLog;
 
 /* Prepares a log that will replace the file or, if `append`, continue the file. A continued log
-   first ends the file's last line if it was cut short. It does not repeat a .csv's column names. */
+   first ends the file's last line if it was cut short. A .csv's column names are not repeated. */
 void train_log_open(TrainLog *log, const char *path, bool append);
 
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
@@ -40,5 +40,5 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
    validation rows. Its JSON line is {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
-/* Closes the log, even if this returns false. */
+/* Closes the log in any case. Returns false if the file could not be written. */
 bool train_log_close(TrainLog *log, Error *error);
