@@ -32,8 +32,8 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
   return (int)floor(sum + 0.5);
 }
 
-/* Without a map or strength nothing moves. Other maps shift by whole pixels, even out of the
-   picture, shift by parts of a pixel, turn by 90 degrees, halve or double the size. */
+/* A map without strength moves no pixel. Other maps shift by whole pixels, even out of the picture,
+   or by parts of a pixel, turn by 90 degrees, halve or double the size. */
 TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
@@ -89,7 +89,7 @@ TEST(test_displacements) {
   }
   EACH_PIXEL(x, y, SIDE, SIDE) {
     const AugmentPoint moved = moved_at(control, x, y);
-    /* splines reproduce linear functions; point p lies at p - 1 cells */
+    /* splines reproduce linear functions exactly; control point p lies at p - 1 cells */
     assert_close(moved.x, (x + 0.5) * AUGMENT_CELLS / SIDE + 1, 1e-5);
     assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
@@ -109,10 +109,10 @@ static AugmentStrengths only(int kind, float strength) {
 }
 
 /* Random values are uniform and stay within their limits. The largest of 4000 is within 1% of its
-   limit. A kind of change has the same values alone and together with other kinds. */
+   limit. A kind of change gets the same values whether other kinds are used or not. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
-  /* x, y, angle, width, height, lean, elastic; lengths are doubled, since side 56 is twice 28 */
+  /* x, y, angle, width, height, lean, elastic; lengths are doubled, as side 56 is twice 28 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};

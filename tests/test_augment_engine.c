@@ -1,5 +1,5 @@
-/* Tests training on augmented rows. Both engines must train as on rows that this file augments by
-   augment.h, which test_augment.c tests. */
+/* Tests training on augmented rows. Both engines must give the results of training on rows that
+   this file augments by augment.h. test_augment.c tests augment.h. */
 #include "base/augment.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
@@ -45,7 +45,7 @@ static Engine *open_on(int level, const Data *data) {
   return engine;
 }
 
-/* Returns the range of all steps of a window. */
+/* Returns a range that covers all steps of a window of rows. */
 static TrainRange window(uint64_t first_row, uint64_t rows, AugmentStrengths strengths,
                          uint64_t key) {
   return (TrainRange){.first_row = first_row,
@@ -79,8 +79,8 @@ EACH_LEVEL(test_parts, EPOCH + 1) {
   if (whole) assert_near(whole, parts, 0);
 }
 
-/* Trains on windows with different keys and strengths; some rows are not augmented. Then trains on
-   other data in the same rows with the same key. */
+/* Trains on windows with different keys and strengths; some rows are not augmented. Then replaces
+   the data of the same rows and trains with the same key. */
 EACH_LEVEL(test_rows, EPOCH + 1) {
   const Data sent[] = {random_data(31), random_data(33)};
   const AugmentStrengths all = AUGMENT_USUAL;
@@ -107,8 +107,8 @@ EACH_LEVEL(test_rows, EPOCH + 1) {
     train(plain, range);
   }
   /* On the CPU, the engine's augmented rows have the same bits as ours. On a GPU a few pixels
-     differ by 1, which changes a gradient by 1e-5. The augmentation of a wrong row changes it by
-     over 0.1. */
+     differ by 1, which changes a gradient by 1e-5. If a wrong row were augmented, the gradient
+     would change by over 0.1. */
   assert_near(engine, plain, level == CPU ? 0 : 1e-3);
 }
 
@@ -134,7 +134,7 @@ EACH_LEVEL(test_evaluation, EPOCH + 1) {
   assert_memory_equal(after, before, sizeof before);
 }
 
-/* Augmentation is refused if rows are not square. The engine can still be used afterwards. */
+/* Augmentation is refused if pictures are not square. The engine still works after the refusal. */
 EACH_LEVEL(test_not_square, EPOCH + 1) {
   Case c = usual;
   c.inputs++;

@@ -8,7 +8,7 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* Says how the fsync below, which replaces libc's, fails. It also records what fsync was given. */
+/* Says how the fsync below, which replaces libc's, fails. Also records the files given to fsync. */
 static struct {
   int file_error, folder_error; /* 0 if the call succeeds */
   int interrupts;               /* number of calls that are interrupted before one succeeds */
@@ -34,7 +34,7 @@ int fsync(int file) {
 /* A file in the working folder. It does not exist at first. */
 static const char model[] = "model.safetensors";
 
-/* Fills the first `count` arrays: values that differ, and zeros as padding. */
+/* Fills the first `count` arrays with different values. Padding gets zeros. */
 static void make_arrays(Checkpoint *checkpoint, int count) {
   const Network *network = &checkpoint->network;
   checkpoint->count = count;
@@ -94,7 +94,7 @@ static void save_sample(void) {
   saved = read_content(model);
 }
 
-/* Checks that the sample cannot be saved. The error must be "cannot VERB PATH: MESSAGE"; the verb
+/* Checks that the sample cannot be saved. The error must be "cannot VERB PATH: MESSAGE", where VERB
    is save or write. */
 static void assert_refuses_to_save(const char *verb, const char *path, const char *message) {
   error.text[0] = '\0';
@@ -136,7 +136,7 @@ SAVING(every_field_comes_back) {
   round_trip(&sample);
   checkpoint_free(&sample);
   assert_null(sample.parameters);
-  checkpoint_free(&sample); /* does nothing, since it is all zeros */
+  checkpoint_free(&sample); /* does nothing, since `sample` is all zeros */
   assert_files(1);
 }
 
@@ -175,7 +175,7 @@ SAVING(file_is_as_the_format_says) {
     at = end;
   }
   const char *text = text_close(header);
-  const size_t length = (strlen(text) + 8) / 8 * 8; /* with a brace and padding */
+  const size_t length = (strlen(text) + 8) / 8 * 8; /* with "}" and padding */
   save_sample();
   assert_int_equal(saved.size, 8 + length + at);
   assert_memory_equal(saved.bytes, &(uint64_t){length}, 8);
@@ -186,7 +186,7 @@ SAVING(file_is_as_the_format_says) {
 
 /* ---- saving in the file system ------------------------------------------------------------- */
 
-/* The file is synced before it is renamed. Its folder is synced after that. */
+/* The file is synced before it is renamed. The folder is synced after the file is renamed. */
 SAVING(save_reaches_the_disk) {
   memset(&disk, 0, sizeof disk);
   disk.path = model;
@@ -225,7 +225,7 @@ SAVING(what_cannot_be_saved_is_said) {
   assert_files(0);
 }
 
-/* A truncated file of any length is refused, and nothing stays allocated. */
+/* A file that is truncated to any length is refused, and all memory is freed. */
 SAVING(truncated_files_are_refused) {
   save_sample();
   for (size_t size = saved.size; size-- > 0;) {

@@ -11,7 +11,7 @@
 #define STRAY_QUOTE "a stray quote"
 #define OPEN_QUOTE "a quoted field that does not end on its line"
 
-/* Each text of a case gives the rows of the case. */
+/* All texts of a case must give the rows of the case. */
 TEST(test_accepted) {
   static const struct {
     const char *rows, *texts[11];
@@ -52,7 +52,7 @@ TEST(test_for_a_network) {
       {"1,2\n256,4\n", "0,1,2;", 2, 1, "'256'" NOT_A_PIXEL},
       {"1,2\n3,x\n", "0,1,2;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
-      {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are ignored */
+      {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are ignored, even a label that is too large */
       {",2,3\ncat,4,5\n", "0,2,3;0,4,5;", 0, 0, NULL},
       {"1\n", "", 1, 0, "1 field, but the network takes 2 pixels a row, with or without a label"},
       {"a,b,c,d\n1,2,3,4\n", "", 1, 0,
@@ -193,7 +193,7 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-/* Labels that are ignored may be empty. Rows are then shortest, and most of them fit a chunk. */
+/* If labels are ignored, they may be empty. Rows are then shortest, and a chunk has most rows. */
 TEST(test_shortest_rows) {
   enum { SHORT_ROWS = 300000 };
   FILE *file = folder_create(path);
@@ -232,7 +232,7 @@ TEST(test_long_lines) {
     }
 }
 
-/* A quote that is never closed reaches beyond the end of a chunk. */
+/* A quoted field that never ends reaches beyond the end of a chunk. */
 TEST(test_open_quote_over_chunks) {
   const size_t rows = 200000;
   char *text = repeat_row(rows);
@@ -240,13 +240,13 @@ TEST(test_open_quote_over_chunks) {
   expect_bytes(4 * rows, (CsvCase){text, "1,2;1,2;", 3, 2, OPEN_QUOTE});
 }
 
-/* An archive of one chunk that is truncated or damaged gives no row. Zeros after an archive, which
-   tapes and dd write, are ignored. An archive may consist of several gzip members. */
+/* If an archive of one chunk is truncated or damaged, it gives no row. Zeros after an archive,
+   which tapes and dd write, are ignored. An archive may consist of several gzip members. */
 TEST(test_archives) {
   static const char three[] = "1,2\n3,4\n5,6\n";
   static const struct {
     int members;
-    size_t damaged, zeros; /* damaged: place of a damaged byte from the end; 0 means none */
+    size_t damaged, zeros; /* damaged: distance of a damaged byte from the end, or 0 */
     const char *last, *rows, *what;
   } cases[] = {
       {1, 6, 0, "", "", "is a damaged gzip archive: incorrect data check"},

@@ -11,8 +11,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* All reads of this program call this read(). If read_badly, it returns small pieces and is
-   interrupted. It fails after `good_bytes` bytes. */
+/* All reads of this program call the read() below. If read_badly is true, read() returns small
+   pieces and is interrupted. It fails after `good_bytes` bytes. */
 static bool read_badly;
 static size_t good_bytes = SIZE_MAX;
 
@@ -60,7 +60,7 @@ static int wait_for_rows(void *unused, Error *why) {
 }
 
 /* A small archive holds 400 MB of rows. With 128 MB of memory, the reader may parse only 64 MB of
-   rows ahead. It then knows that there are more rows, and the parsed rows can be read. This test
+   rows ahead. It must then report that there are more rows, and deliver the parsed rows. This test
    comes first, because the limit also counts memory of threads that other tests start. */
 TEST(test_half_of_the_memory) {
   if (SANITIZED) skip_because("a sanitizer's shadow is larger than any limit of memory");
@@ -83,7 +83,7 @@ TEST(test_the_same_rows) {
     size_t members; /* number of gzip members; 0 means plain text */
     bool badly, piped;
   } ways[] = {{.badly = false}, {.badly = false},
-              {.badly = false}, /* three times, with different `aheads` */
+              {.badly = false}, /* the same three times, since each gets other `aheads` */
               {.members = 3},   {.members = 2, .badly = true},
               {.piped = true},  {.members = 1, .piped = true}};
   draw_csv(1, 30000, 60);
@@ -100,7 +100,7 @@ TEST(test_the_same_rows) {
     read_badly = ways[w].badly;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
-      const bool bounded = !members && !ways[w].piped; /* if not, all rows are counted first */
+      const bool bounded = !members && !ways[w].piped; /* otherwise all rows are counted first */
       read_table(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
       assert_string_equal(got.error.text, "");
       assert_read_rows(&wanted);
@@ -135,7 +135,7 @@ TEST(test_late_error) {
 /* ---- progress, closing -------------------------------------------------------------------- */
 
 TEST(test_progress_and_bound) {
-  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact for the shortest rows */
+  for (size_t cut = 0; cut < 2; cut++) { /* the bound on rows is exact if all rows are shortest */
     write_file(repeat_row(2000), 4 * 2000 - cut);
     DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
@@ -156,8 +156,8 @@ TEST(test_progress_and_bound) {
   dataset_close(reader);
 }
 
-/* If the number of rows is unknown, the reader counts rows: all of them, or until there are too
-   many, or as far as it may parse ahead. */
+/* If the number of rows is unknown, the reader counts rows. It counts all, or stops when there are
+   too many rows or when it may not parse further ahead. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);
   Text archive = {0};
@@ -201,14 +201,14 @@ TEST(test_read_error) {
     read_table(3, 0, 100000);
     good_bytes = SIZE_MAX;
     assert_string_equal(got.error.text, "cannot read x.csv: Input/output error");
-    wanted.rows = 0; /* the whole lines before the failure */
+    wanted.rows = 0; /* the number of whole lines before the failure */
     for (size_t i = 0; late && i < 1000000; i++) wanted.rows += drawn.text[i] == '\n';
     assert_int_equal(got.rows, wanted.rows);
     if (late) assert_read_rows(&wanted);
   }
 }
 
-/* If a file changes, the rows read before the change are delivered. Then comes one error. */
+/* If a file changes, the reader delivers the rows read before the change, then one error. */
 TEST(test_changed_files) {
   enum { GROWS, UNDER_ITS_OLD_TIME, IS_REPLACED };
   draw_csv(14, 40000, 60);
@@ -225,7 +225,7 @@ TEST(test_changed_files) {
     if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
     if (change == UNDER_ITS_OLD_TIME) {
       const struct timespec tick = {0, 20000000}, old[] = {stamp.st_atim, stamp.st_mtim};
-      nanosleep(&tick, NULL); /* the clock of file times advances every few milliseconds */
+      nanosleep(&tick, NULL); /* because the clock of file times advances only every few ms */
       assert_int_equal(futimens(file, old), 0);
     }
     if (change == IS_REPLACED) write_file("1,2\n", 4);

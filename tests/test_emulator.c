@@ -1,5 +1,5 @@
 /* The emulator's watch must find the faults planted in emulated/planted.cu; a comment beside each
-   kernel there is the expected report. The watch also counts the memory requests of a GPU. */
+   kernel there is the expected report. The watch must also count memory requests as a GPU would. */
 #include "support/test.h"
 
 #ifdef HAVE_EMULATOR
@@ -56,7 +56,7 @@ TEST(requests_are_joined_by_rounds) {
   is_told(PARTED);
   const EmulatorCounts counts = emulator_counts();
   assert_int_equal(counts.launches, 1);
-  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8 are stores, of 4 sectors each */
+  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8: stores of 4 sectors each */
   assert_int_equal(counts.sectors, 8 * (2 * 4 + 6 * 5) + 8 * 4);
 }
 

@@ -4,7 +4,7 @@
 
 #include "support/engine_tests.h"
 
-/* Trains `epochs` shuffled epochs, with the augmentation of the configuration. */
+/* Trains `epochs` shuffled epochs as `config` says, with its augmentation. */
 static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
   Engine *engine = open_config(config, CPU);
   send_all(engine, data, c->rows);
@@ -39,10 +39,10 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   }
 }
 
-/* Gives a network without hidden layers such weights that a white row has the given logits. Checks
-   the loss and whether the row is correct. A step at rate 1 must subtract the gradient, softmax -
-   one-hot, from the weights. If softmax's maximum started at 0, negative logits would underflow.
-   Among equal logits, the first is the prediction. */
+/* Sets the weights of a network without hidden layers so that a white row has the given logits.
+   Checks the loss and whether the row is correct. A step at rate 1 must subtract the gradient,
+   softmax - one-hot, from the weights. If softmax's maximum started at 0, negative logits would
+   underflow. Among equal logits, the first is the prediction. */
 ENGINE_TEST(losses_of_logits) {
   const double tail = log(1 + exp(-1) + exp(-2)), p = exp(-tail), q = 1 / (2 + exp(-2)),
                two = log(2);
@@ -50,7 +50,7 @@ ENGINE_TEST(losses_of_logits) {
     float logits[3];
     int classes;
     uint16_t label;
-    double loss, off; /* error allowed to the loss and the weights */
+    double loss, off; /* off: allowed error of the loss and the weights */
     uint64_t correct;
     double weights[3];
   } rows[] = {
@@ -80,7 +80,7 @@ ENGINE_TEST(losses_of_logits) {
   }
 }
 
-/* If training fails at an extreme rate, the loss must show it by not being finite. */
+/* If training fails because of an extreme rate, the loss must not be finite. */
 ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
   foreach (rate, VALUES(float, 1e30f, FLT_MAX, INFINITY, NAN))
     for (int batch = 1; batch <= 8; batch += 7) {
@@ -92,7 +92,7 @@ ENGINE_TEST(rates_beyond_all_numbers_show_in_the_loss) {
 
 static const Case tiny = {"tiny", 10, {0}, 0, 2, 4, 9, USUAL(0), 3};
 
-/* Only the engine's threads flush numbers below 1e-38 to 0. The caller's thread keeps them. */
+/* Only the engine's threads flush numbers below 1e-38 to 0. The caller's thread does not. */
 ENGINE_TEST(denormals_are_the_callers_own) {
   const Data data = make_data(&tiny);
   run(&tiny, usual_config(&tiny), &data, 1);

@@ -14,7 +14,7 @@
 
 typedef enum { IN_TURN, SLOW_HOST, WAITING, RESIDENT, PACES } Pace;
 
-/* All sums that were collected from an engine. */
+/* The total of all sums that were collected from an engine. */
 static EngineSums collected;
 
 static void add(EngineSums some) {
@@ -36,9 +36,9 @@ static Outcome end(Engine *engine) {
   return o;
 }
 
-/* The data stream in windows through two parts of the dataset. If RESIDENT, each window has its own
-   place. The engine trains on each window many times, so that the host gets far ahead of the
-   device. Then it evaluates the window. */
+/* Windows of the data use two parts of the dataset in turn. With RESIDENT, each window has its own
+   part. The engine trains on each window many times, so that the host gets far ahead of the device.
+   Then it evaluates the window. */
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
@@ -67,10 +67,10 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
 
 /* ---- weights, refusals -------------------------------------------------------------------- */
 
-/* Parameters start as network_initialise sets them, the momentum as 0. Learning rate 0 changes
+/* Parameters start as network_initialise sets them, the momentum as 0. Training at rate 0 changes
    neither. After parameters are read and written, training continues as if nothing had happened. It
-   uses the order of the current range, even if its first row and key are as before. Parameters can
-   also be written without the momentum. */
+   uses the order of the current range, even if this range has the first row and key of the range
+   before. Parameters can also be written without the momentum. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
   TrainRange half = epoch_of(c, 1), still = half;
@@ -103,7 +103,7 @@ CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   assert_memory_equal(mixed.momentum, resumed.momentum, mixed.floats * sizeof(float));
 }
 
-/* Requests for rows outside of the dataset are refused. The engine still works afterwards. */
+/* Requests for rows outside of the dataset are refused. The engine works after a refusal. */
 CONTRACT(test_refusals, tested_levels(), &cases[SHORT]) {
   enum { ROWS = 60, STEPS = 9, STAGED = 28 };
   static const char outside[] = "dataset of 60 rows", no_steps[] = "no steps";
@@ -192,7 +192,7 @@ ENGINE_TEST(test_device_memory) {
     config.training.device_memory = taken;
     assert_works(engine_cuda_open(&config, &error));
   }
-  if (quick()) return; /* under a sanitizer a failed allocation counts as a fault */
+  if (quick()) return; /* a sanitizer would report the failed allocation */
   enum { WIDE = NETWORK_MAX_HIDDEN, BATCH = 1000000 };
   const int hidden[] = {WIDE, WIDE, WIDE, WIDE, WIDE, WIDE, WIDE};
   EngineConfig config = config_of(&cases[SHORT], FUSION_LAYER, BATCH, BATCH);
@@ -203,8 +203,8 @@ ENGINE_TEST(test_device_memory) {
   assert_works(engine_cuda_open(&config, &error));
 }
 
-/* After a kernel used an invalid address, every call reports the failure, but the CPU engine works.
-   This process can no longer use the GPU, so this test is the last. */
+/* After a kernel used an invalid address, every call of a CUDA engine reports the failure. The CPU
+   engine still works. This process can no longer use the GPU, so this test is the last. */
 ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();
   if (quick()) skip_because("compute-sanitizer would report the fault");

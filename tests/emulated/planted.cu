@@ -1,6 +1,6 @@
 /* Kernels that test the emulator's watch, compiled like mlp-train's kernels. Some are wrong; some
-   only look wrong. Each PLANT has the expected report; @N is N lines below PLANT. test_emulator.c
-   compares the reports. tests/scenarios/mistakes.sh has students' mistakes. */
+   only look wrong. Each PLANT has the expected report; its @N is the line N below PLANT.
+   test_emulator.c compares the reports. tests/scenarios/mistakes.sh has students' mistakes. */
 #include "batch.cuh"
 
 namespace {
@@ -22,7 +22,7 @@ int planted;
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-/* Right. Half of the lanes take the branch in each iteration, so there are 8 requests, not 4. */
+/* Right. In each iteration, half of the lanes take the branch. So there are 8 requests, not 4. */
 PLANT(parted, "") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
@@ -112,7 +112,7 @@ PLANT(one_bank, "@6: a load of shared memory: 32.0 turns of the banks for a requ
 } // namespace
 
 /* Runs a plant and returns the report that is expected, or NULL if there is no such plant. In the
-   text, @N stands for line *line + N. */
+   report, @N means line *line + N. */
 extern "C" const char *plant(int which, const float *d_x, float *d, float *d_freed, int *line) {
   if (which > planted) return nullptr;
   *line = __LINE__;

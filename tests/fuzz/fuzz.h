@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Checks a promise of the tested code. If it is broken, abort() tells libFuzzer. */
+/* Checks that the condition holds. If it does not, abort() tells libFuzzer. */
 #define REQUIRE(condition)                                                                         \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
@@ -19,7 +19,7 @@
     }                                                                                              \
   } while (0)
 
-/* Returns the name of a file in memory that holds the bytes. It is valid until the next call. */
+/* Returns the name of a file in memory with the bytes. The file exists until the next call. */
 static const char *fuzz_file(const void *bytes, size_t size) {
   static int file = -1;
   static char path[64];

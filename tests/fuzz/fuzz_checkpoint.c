@@ -1,5 +1,5 @@
 /* Fuzzes the reader of safetensors files. The input is a file. A network that is loaded must be
-   sound. Saving it, and loading and saving it again, must give the same bytes. */
+   sound. If it is saved, loaded and saved again, both saved files must be equal. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void require_sound(const Checkpoint *c) {
   for (int a = 0; a < c->count; a++) {
     const float *values = c->parameters + (size_t)a * network->floats;
     REQUIRE(a == 0 || c->kind[a] > c->kind[a - 1]);
-    size_t next = 0; /* number of the first float not yet checked */
+    size_t next = 0; /* index of the first float not yet checked */
     for (int l = 0; l < network->layers; l++) {
       const size_t in = (size_t)network->size[l], out = (size_t)network->size[l + 1];
       for (; next < network->weight[l]; next++) REQUIRE(values[next] == 0);

@@ -1,6 +1,6 @@
-/* Fuzzes the reader of CSV files. Four bytes of the input say how the file is read; the others are
-   the file. Its lines after the first may be repeated until they fill more than one chunk. Reading
-   again, with other numbers of threads and rows per call, must give the same rows and error. */
+/* Fuzzes the reader of CSV files. Four bytes of the input say how the file is read; the rest is the
+   file. Lines after the first may be repeated until they fill several chunks. A second reading,
+   with other numbers of threads and rows per call, must give the same rows and error. */
 #include <string.h>
 
 #include "data/dataset.h"
@@ -22,7 +22,7 @@ static void read_rows(Reading *r, DatasetReader *reader, size_t rows_a_call) {
   const size_t stride = (size_t)r->inputs + 1;
   size_t filled;
   do {
-    uint8_t *pixels = malloc(rows_a_call * stride); /* new: a sanitizer sees writes beyond it */
+    uint8_t *pixels = malloc(rows_a_call * stride); /* sanitizers see writes beyond a new array */
     uint16_t *labels = malloc(rows_a_call * sizeof *labels);
     memset(pixels, CANARY, rows_a_call * stride);
     r->good = dataset_read(reader, pixels, stride, labels, rows_a_call, &filled, &r->error);

@@ -1,4 +1,4 @@
-/* Fuzzes the reader of pictures. The first byte gives the side of digits; the other bytes are the
+/* Fuzzes the reader of pictures. The first byte of the input is the side of digits; the rest is the
    file. Each digit found must lie within the picture, and its darkest ink must be 255. Here stb is
    built with STBI_MAX_DIMENSIONS=1024, so that every input is read quickly. */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Fuzzes the command line and configuration files. Each line up to the first empty line is a word
-   of argv. The rest is a configuration file; the word @ stands for its name. Read as options of a
-   saved run, the file must give the same options, unless it has an option that runs do not save.
-   Options that are accepted must stay the same when they are printed and read back. */
+   of argv. The rest is a configuration file; the word @ stands for its name. If the file is read as
+   options of a saved run, it must give the same options, unless it has an option that runs do not
+   save. Options that are accepted must stay the same when they are printed and read back. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -16,7 +16,7 @@ static bool are_same(const Options *a, const Options *b) {
   return true;
 }
 
-/* Returns true if every value fits a line of a configuration file. Names of files may not fit. */
+/* Returns true if every value, such as a file's name, fits on a line of a configuration file. */
 static bool fit_lines(const Options *o) {
   for (const OptionRow *row = options_table.rows; row->kind; row++) {
     const ShortText value = row->kind->get(row, o);
