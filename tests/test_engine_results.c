@@ -62,19 +62,19 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
    training moved them (way_error). Float32 products are exact to about 1e-6. Each step adds such an
    error to the weights. The largest measured error is 5e-6; the bound 2e-5 leaves a factor of 4.
    Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2. The momentum of such wide
-   layers is off by up to 0.11. Two bf16 terms make 2e-3. A missing gradient, an extra row or a
-   wrong mean makes over 1e-3.
+   layers is off by up to 0.11. Errors of two bf16 terms are 2e-3. A missing gradient, an extra row
+   or a wrong mean makes an error over 1e-3.
 
-   Only a ReLU can amplify a rounding. If its input is almost 0, it may be positive in one
-   computation and negative in the other. Only one of them then has the row's gradient: a flip.
-   Where flips are possible, one run in twelve had one; the worst of 48 runs was off by 6e-4. Plain
-   SGD's momentum is the last gradient, which changes more: forced flips made 0.038 and 0.013.
+   Only a ReLU can amplify a rounding. If its input is almost 0, the input may be positive in one
+   computation and negative in the other. Then only one has the row's gradient: a flip. Where flips
+   are possible, one run in twelve had a flip; the largest error of 48 runs was 6e-4. Plain SGD's
+   momentum is the last gradient: forced flips changed it by 0.038 and 0.013.
 
-   On the CPU a flip is within the bounds: one of 300 units for one of 16 rows changes the momentum
-   by 1e-3 and the weights by about 1e-5. Roundings change them by 4e-7 and 2e-7, as measured.
+   On the CPU a flip is within the bounds. If one of 300 units flips for one of 16 rows, the
+   momentum changes by 1e-3, weights by 1e-5. Measured roundings change them by 4e-7 and 2e-7.
 
    With options, the largest measured error is 2e-6 on the CPU and less on an H200. A flip adds
-   about 1e-4. A missing correction, a rate applied twice or decay of the biases makes over 1e-2. */
+   about 1e-4. A missing correction, a rate applied twice or decay of the biases adds over 1e-2. */
 static void assert_near(int level, const Case *c, const Variant *v, const Trained *t,
                         const Reference *r, const Data *data) {
   const bool cpu = level == CPU, tf32 = !cpu && levels[level].precision == PRECISION_TF32;
@@ -105,15 +105,15 @@ static void assert_near(int level, const Case *c, const Variant *v, const Traine
   if (v)
     assert_at_most(c->name, who, "evaluation", fabs(t->evaluated.loss / evaluation.loss - 1),
                    limit / 10);
-  else /* may differ by a row whose largest two logits are almost equal */
+  else /* counts may differ by a row whose largest two logits are almost equal */
     assert_at_most(c->name, who, "correct count",
                    fabs((double)o->sums.correct - (double)r->sums.correct),
                    c->flips && !cpu ? 0.01 * (double)r->sums.rows : 1);
   assert_int_equal(o->sums.rows, r->sums.rows);
 }
 
-/* Trains the case at those levels of [first, end) that do not refuse it. Compares the results with
-   the reference, and bit by bit with a repeated run and a run in several calls. */
+/* Trains the case at all levels of [first, end) that accept it. Compares the results with the
+   reference, and bit by bit with a second run and with a run in several calls. */
 static void check_case(const Case *c, const Variant *v, int first, int end) {
   const Data data = make_data(c);
   if (strcmp(c->name, "black rows") == 0) memset(data.pixels + 50 * 8, 0, 50 * 20);
@@ -124,19 +124,19 @@ static void check_case(const Case *c, const Variant *v, int first, int end) {
     close_engine(engine);
     const Trained whole = train_case(level, c, v, &data, train_whole);
     assert_near(level, c, v, &whole, &r, &data);
-    if (quick() && !v && strcmp(c->name, cases[SHORT].name) != 0) continue; /* for time */
+    if (quick() && !v && strcmp(c->name, cases[SHORT].name) != 0) continue; /* to save time */
     const Trained again = train_case(level, c, v, &data, train_whole),
                   parts = train_case(level, c, v, &data, train_in_parts);
     assert_same_outcome(&whole.o, &again.o, 0);
-    /* a GPU first adds up the losses of a call, so other calls round otherwise */
+    /* a GPU first adds up the losses of each call, so other calls give other roundings */
     assert_same_outcome(&whole.o, &parts.o, level == CPU ? 0 : 1e-12);
     assert_true(whole.evaluated.loss == parts.evaluated.loss);
   }
   close_engines(NULL);
 }
 
-/* First the default network on rows with as many zeros as MNIST's, and a short last batch. Then
-   shapes that are no multiples of a tile. */
+/* The default network, on rows with as many zeros as MNIST's and a short last batch. Then networks
+   whose layers are no multiples of a tile. */
 static const Case shapes[] = {
     {"default", 784, {300, 100}, 2, 10, 16, 75, USUAL(50), 0},
     {"1 input, no hidden layer", 1, {0}, 0, 2, 3, 7, USUAL(20), 7},
@@ -146,8 +146,8 @@ static const Case shapes[] = {
     {"black rows", 50, {20}, 1, 3, 8, 40, USUAL(20), 2},
 };
 
-/* Adam divides by the root of a gradient's mean square. If a gradient is only rounding errors, they
-   would become as large as a normal step. So epsilon is larger than they are. */
+/* Adam divides by the root of a gradient's mean square. If a gradient is only rounding errors, the
+   division would make them a normal step. So epsilon is larger than rounding errors. */
 #define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
 #define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
@@ -207,8 +207,8 @@ ENGINE_TEST(test_results_of_cuda) {
 }
 
 /* Networks for level epoch that use every variant of its kernels: layers of one cluster and of
-   several, a head that gets its input by mail, short steps, partly filled last tiles and clusters,
-   several numbers of classes. After these, random networks are drawn. */
+   several clusters, a head that gets its input by mail, short steps, partly filled last tiles and
+   clusters, several numbers of classes. After these, random networks are drawn. */
 static const Case tiles[] = {
     {"128 at 64", 784, {128}, 1, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 70, 1, true, false, 0},
     {"128 at 32", 784, {128}, 1, 10, 32, 1000, 0.05f, 0.9f, 0.001f, 70, 1, true, false, 0},
@@ -264,7 +264,7 @@ EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
 
 /* ---- evaluation and prediction -------------------------------------------------------------- */
 
-/* Returns the sums that evaluation should find for the logits, by the CPU engine's arithmetic. */
+/* Returns the expected sums of evaluation for the logits, computed as by the CPU engine. */
 enum { FIRST = 20, CLASSES = 10 };
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
   EngineSums sums = {.rows = rows};
@@ -280,20 +280,20 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
   return sums;
 }
 
-/* A network, and rows to evaluate from row FIRST on: more rows than an engine evaluates at once. */
+/* A network, and the rows to evaluate, from FIRST on: more than an engine evaluates at once. */
 static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
                                0.9f,         0.0f, 0,        54, false,   false, 0};
 
 /* Evaluation agrees with the reference and with the logits of prediction. Evaluation and prediction
    change no parameter. Prediction waits for queued work and does not change the sums. Before
    training, the two largest logits of a row differ by at least 1e-4, so the correct count must be
-   exact. The losses are exact to about 2^-24. On the CPU, the logits of a row have the same bits
-   whatever row comes first. */
+   exact. The losses are exact to about 2^-24. On the CPU, the bits of a row's logits do not depend
+   on where prediction begins. */
 CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   const uint64_t rows = quick() ? 100 : c->rows, count = rows - FIRST;
-  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* so few are learned by heart */
+  const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* 30 epochs fit 100 rows */
   const size_t bytes = CLASSES * sizeof(float);
-  const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* rounds to fp16 */
+  const bool rounds = wide && levels[level].precision == PRECISION_TF32; /* factors round to fp16 */
   float *queued = allocate(count, bytes), *again = allocate(count, bytes);
   float *rest = allocate(part + 1, bytes);
   Case of = *c;
@@ -339,8 +339,8 @@ static void needs_wide(void) {
 #endif
 }
 
-/* Runs two tests again with the kernels for wide layers. They take such small networks only if
-   MLP_TEST_WIDE forces them to. */
+/* Runs two tests again with the kernels for wide layers. These kernels are used for such small
+   networks only if MLP_TEST_WIDE forces it. */
 ENGINE_TEST(test_wide_layers) {
   static void (*const tests[])(void **) = {test_results_of_cuda, test_evaluation_of_cuda};
   needs_wide();
@@ -390,7 +390,7 @@ ENGINE_TEST(test_wide_overflow) {
 ENGINE_TEST(test_tiles_overflow) {
   enum { LAYER = 1 };
   const struct {
-    float weight, last, rate, std; /* weight, last: a weight of the first, last layer */
+    float weight, last, rate, std; /* weight, last: a weight of the first and of the last layer */
   } cases_of[] = {{300, 0, 0.01f, 1},
                   {-300, 0, 0.01f, 1},
                   {0, 0, 0.01f, 1e-4f},

@@ -15,28 +15,28 @@
 
 typedef struct {
   int layers, size[TILES_LAYERS + 1], batch;
-  int multiprocessors, kilobytes; /* of the plan's GPU; kilobytes of shared memory */
+  int multiprocessors, kilobytes; /* of the plan's GPU; kilobytes: its shared memory */
   int kind;                       /* OPTIMIZER_... */
   float dropout, smoothing;
-  uint32_t first_step; /* the first step to train */
+  uint32_t first_step; /* number of the first step to train */
   uint32_t rows;       /* rows of the shuffled epoch; training goes to its end */
-  uint32_t split;      /* step at which a second launch begins, in every second trial: a
+  uint32_t split;      /* in every second run, a second launch begins at this step, which is a
                           multiple of EPOCH_DIRECT; 0 means one launch */
   uint64_t seed;       /* seed of the network and the rows */
 } EpochCase;
 
-/* KB of shared memory of a GPU that can run only one cluster of blocks at a time. Two hidden layers
-   need two clusters, so they send their results to the head by mail. */
+/* Kilobytes of shared memory of a GPU that runs only one cluster of blocks at a time. Two hidden
+   layers need two clusters, so these layers send their results to the head by mail. */
 enum { HOPPER = 227 };
 
 /* Bounds for float32 sums of hundreds of products. The largest measured errors are 3e-6 of the
    distance that training moved the weights, and 5e-7 of a row's loss. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
-/* Adam divides a gradient by its size. A gradient near 0 is a small difference of large products
-   and thus inexact, but moves a weight as far as any other gradient. */
+/* Adam divides a gradient by its size, so a gradient near 0 moves a weight as far as any other
+   gradient. But it is inexact, since it is a small difference of large products. */
 static const double ADAM_BOUND = 4e-4;
 
-/* The report if the kernel tells the engine to train again. */
+/* The report of a launch whose kernel tells the engine to train again. */
 #define BEYOND_FP16 "a number is beyond fp16\n"
 
 /* The output of a launch, in one block of memory. `state` holds the optimizer's arrays. */
@@ -87,8 +87,8 @@ static void draw_rows(void) {
     const size_t out = (size_t)network->size[l + 1], bias = network->bias[l];
     reference_to_float(values + bias, out, start.parameters + bias);
   }
-  /* After a thousand steps with gradient 0, a momentum is a denormal number. Its bits must not
-     depend on how a range is cut into launches either. */
+  /* After a thousand steps with gradient 0, a momentum is a denormal number. The bits of such a
+     momentum must not depend on how a range is cut into launches. */
   for (size_t i = 0; i < network->floats; i++) start.state[i] = 1e-40F * (float)((int)(i % 3) - 1);
   pixels = aligned(trial.rows, stride);
   labels = aligned(trial.rows, sizeof *labels);
@@ -121,7 +121,7 @@ static void train_reference(void) {
   }
 }
 
-/* Returns false and sets `error` if the plan refuses the case. */
+/* Prepares a trial. Returns false and sets `error` if the plan refuses the case. */
 static bool begin_trial(const EpochCase *of) {
   const int hopper = of->kilobytes == HOPPER;
   const GpuLimits limits = {.capability = hopper ? 90 : 80,
@@ -203,7 +203,7 @@ static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
 }
 
 /* Returns ||out - ref|| / ||ref - from||. The denominator is the distance that training moved the
-   values. As it may be tiny, the rounding of stored weights is added to it. */
+   values. That may be tiny, so the rounding of stored weights is added. */
 static double way_error(const float *out, const double *ref, const float *from, size_t count) {
   double difference = 0, way = 0, size = 0;
   for (size_t i = 0; i < count; i++) {
@@ -272,16 +272,16 @@ static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    /* layers of two tiles and of one tile, all partly empty; a short last batch */
+    /* layers of one and of two tiles, all tiles partly empty; a short last batch */
     {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
-    /* batches of 64 rows, owned by few blocks; a last batch of one row */
+    /* batches of 64 rows, which few blocks own; the last batch has one row */
     {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
     {{4, {100, 24, 17, 9, 7}, 20, 11, 99, OPTIMIZER_ADAMW, .rows = 3 * 20, .seed = 5}, 2},
     /* dropout and label smoothing */
     {{3, {60, 24, 16, 3}, 32, 8, 163, OPTIMIZER_SGD, 0.3F, 0.1F, .rows = 90, .seed = 6}, 3},
-    /* Z1 is known before W1, and the copy engine is used; two layers need two clusters */
+    /* Z1 is known before W1; the copy engine is used; two layers need two clusters */
     {{3, {784, 20, 12, 10}, 64, 12, HOPPER, OPTIMIZER_SGD, .rows = 3 * 64 + 9, .seed = 7}, 3},
     {{4, {50, 12, 17, 5, 3}, 32, 12, HOPPER, OPTIMIZER_NESTEROV, .rows = 5 * 32, .seed = 8}, 3},
     {{3, {100, 45, 12, 9}, 64, 12, HOPPER, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 1},
@@ -330,12 +330,12 @@ static EpochCase draw_case(void) {
   return of;
 }
 
-/* Runs random cases for $MINUTES, or one case. $SEED is the first case's seed; later seeds go
-   up. */
+/* Runs random cases for $MINUTES minutes, or one case. $SEED is the seed of the first case; each
+   later case has the next seed. */
 TEST(test_random_cases) {
   const char *minutes = getenv("MINUTES"), *first = getenv("SEED");
   const double end = seconds_now() + (minutes ? 60 * atof(minutes) : 0);
-  const uint32_t schedules = minutes ? 20 : 2; /* per case */
+  const uint32_t schedules = minutes ? 20 : 2; /* number of schedules per case */
   uint64_t planned = 0, beyond = 0;
   for (seed = first ? strtoull(first, NULL, 10) : 1; !planned || seconds_now() < end; seed++) {
     const EpochCase of = draw_case();
@@ -358,8 +358,8 @@ TEST(test_random_cases) {
 static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5},
                        ahead = {3, {30, 40, 20, 3}, 32, 12, HOPPER, .rows = 5 * 32, .seed = 5};
 
-/* Checks that one of several schedules, with seeds from how.seed on, finds the fault. Its report
-   must contain `as`. */
+/* Checks that one of several schedules, with seeds from how.seed on, finds the fault. The report of
+   that schedule must contain `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
                          uint32_t schedules, const char *as) {
   OK(begin_trial(of));
@@ -380,8 +380,7 @@ TEST(test_finds_barrier_left_out) {
   }
 }
 
-/* If mail has one buffer instead of two, a thread that is a step ahead overwrites mail that was not
-   yet read. */
+/* If mail has one buffer instead of two, a thread that is a step ahead overwrites unread mail. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
     OK(begin_trial(&little));
@@ -390,7 +389,7 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-/* If a thread takes a packet of the previous step, it computes with old values. */
+/* A thread that takes a packet of the previous step computes with old values. */
 TEST(test_finds_old_mail) {
   const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
                     read = {.read_too_early = 100};

@@ -24,7 +24,7 @@ TEST(shapes_are_small_and_large) {
 }
 
 /* The functions handed out to students are right, and some are fast, but they must earn no points.
-   So points need fewer launches than the functions handed out have. */
+   So points require fewer launches than these functions make. */
 TEST(points_are_for_what_was_fused) {
   const ExerciseBackend gpu = {.on_gpu = true}, counted = {0};
   ExerciseScore s = {TASK_FORWARD,    &gpu,

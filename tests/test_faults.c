@@ -1,9 +1,9 @@
 /* Makes calls fail one by one, in short runs of mlp-train-faults (see fault.c; cuda_stand_in.c is
    the GPU). Each call fails in two runs: first alone, then together with all later calls of its
    kind. A run must end with a sentence that says what failed, or as if nothing had failed. It must
-   not crash or leak memory. Every file must be complete, the old or the new version. Only a build
+   not crash or leak memory. Every file must be complete: its old or its new version. Only a build
    with SANITIZE=1 finds leaks; `make faults` makes one and tests every call. Otherwise one call in
-   STRIDE is tested, with TEST_QUICK one in 4 STRIDE, or one in $FAULTS_STRIDE. */
+   STRIDE is tested, one in 4 STRIDE with TEST_QUICK, or one in $FAULTS_STRIDE. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>
@@ -22,8 +22,8 @@ static char *program_path;
 typedef struct {
   const char *arguments;
   const char *outputs; /* names of output files, in addition to standard output */
-  int ends; /* if not 0, only calls of the GPU fail, and the files may be like those of the
-               first `ends` end_folders; if 0, any call fails, and only the first counts */
+  int ends; /* if not 0, only calls of the GPU fail, and files may be as in any of the first `ends`
+               end_folders; if 0, any call fails, and files may be as in the first end_folder */
 } Run;
 
 #define SMALL "--device cpu --threads 2 --classes 2 --hidden 3 --train train.csv --test test.csv "
@@ -81,7 +81,7 @@ static glob_t files_of(const char *place) {
   return files;
 }
 
-/* Gives the working folder the files from before the run. */
+/* Puts the files from before the run back into the working folder. */
 static void restore(void) {
   assert_int_equal(system("rm -f * && cp ../before/* ."), 0);
 }
@@ -90,7 +90,7 @@ static void restore(void) {
 
 typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
 
-/* Number of failures that ended in each way, in memory that all processes share. */
+/* Number of runs per outcome, in memory that all processes share. */
 static atomic_ulong *tally;
 
 /* Runs the program on stand-in GPU `gpu` (see cuda_stand_in.c). Makes call number `at` fail. */
@@ -119,7 +119,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   return process_status(child);
 }
 
-/* Returns what the message about a failure of the function must contain. fault.c sets the errno. */
+/* Returns words that the message must contain if `function` failed. fault.c sets the errno. */
 static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
@@ -145,7 +145,7 @@ static bool are_sentences(const char *text, int most) {
 }
 
 /* Returns true if the file is as before the run or as after a run without failures. A log may end
-   early. Logs of runs that may move from the GPU to the CPU are not compared, as they name both. */
+   early. Logs of runs that may move from the GPU to the CPU name both, so they are not compared. */
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
@@ -161,7 +161,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
   const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
-  /* The C library allocates the memory of a thread, and does not report that it was missing. */
+  /* If the C library gets no memory for a thread, it does not report that memory was missing. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;
@@ -185,7 +185,7 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Makes call number first, first + step, ... fail, up to `last` or until no call is left. */
+/* Makes calls first, first + step, ... fail, one per run, up to `last` or until no call is left. */
 static void try_all(const Run *r, unsigned long first, unsigned long step, unsigned long last,
                     bool more) {
   for (unsigned long at = first; at <= last; at += step) {
@@ -244,7 +244,7 @@ static void fill_end_folders(const Run *r) {
   assert_int_equal(run(&second, 0, false, "none"), 0);
 }
 
-enum { STRIDE = 29, EARLY = 40 }; /* EARLY: calls before the command line is read */
+enum { STRIDE = 29, EARLY = 40 }; /* EARLY: number of calls before the command line is read */
 
 TEST(every_failure) {
   const char *given = getenv("FAULTS_STRIDE");

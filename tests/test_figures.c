@@ -1,5 +1,6 @@
 /* Checks the pictures that mlp-train draws by the hash of their pixels. After an intended change,
-   `FIGURES=. build/test_figures` writes them. Look at them, then write the new hashes here. */
+   `FIGURES=. build/test_figures` writes files. Look at these files, then write the new hashes here.
+   */
 #include <zlib.h>
 
 #include "base/random.h"
@@ -128,7 +129,7 @@ static bool draw_weights(int kind, const char *path) {
 static const char four[] =
     "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Draws eleven mistakes, mistakes with class names, or no mistakes. */
+/* Draws eleven wrong predictions, wrong predictions with class names, or none. */
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};
@@ -144,7 +145,7 @@ static bool draw_mistakes(int kind, const char *path) {
   return plot_mistakes(mistakes, counts[kind], SIDE, kind ? four : NULL, path, &error);
 }
 
-/* Draws four named classes, one without rows; large counts; too many classes for numbers. */
+/* Draws four named classes, one of them empty; large counts; too many classes for numbers. */
 static bool draw_confusion(int kind, const char *path) {
   static const int classes[] = {4, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1};
   static const uint64_t counts[] = {1000, 0, 0, 0, 0, 5, 0, 5, 100, 1, 900};
@@ -194,7 +195,7 @@ IN_FOLDER(pictures) {
   static const struct {
     const char *name;
     Draw *draw;
-    unsigned long hashes[4]; /* one per kind */
+    unsigned long hashes[4]; /* one hash per kind */
   } figures[] = {{"shapes", draw_shapes, {0xb6137f43}},
                  {"letters", draw_letters, {0x302276b6}},
                  {"dots", draw_dots, {0xdb535e05}},
