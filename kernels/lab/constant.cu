@@ -10,7 +10,7 @@ namespace {
 
 /* The table has 1 KB. It fits the SM's own constant cache (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries follow again, so that no lane wraps */
+constexpr int STORED = TABLE + LANES; /* the first entries come again, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
@@ -26,7 +26,7 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return x[i] + sum; });
 }
 
-/* Makes integers from -most to most, these two first. The table (array 1) repeats its start. */
+/* Makes integers from -most to most. The table (array 1) ends with its first entries again. */
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   float *values = (float *)h_values;
   const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
@@ -37,7 +37,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
-   Grid: one thread per output. Table says where the table is; the whole block calls open().
+   Grid: one thread per output. The type Table names the table's memory. All threads call open().
    Addresses of a step differ only by constants, so a read takes one load and one addition. */
 
 __constant__ float c_table[STORED];
@@ -100,7 +100,7 @@ template <class Table> cudaError_t launch_table(const LabCall *call) {
   return lab_zip(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, call->point);
 }
 
-/* A kernel cannot write constant memory, so the host queues a copy of 1 KB. It takes some 2 us. */
+/* A kernel cannot write constant memory, so the host copies 1 KB. The copy takes about 2 us. */
 template <class Table> cudaError_t launch_constant(const LabCall *call) {
   TRY(cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0, cudaMemcpyDeviceToDevice,
                               call->stream));

@@ -1,7 +1,7 @@
 /* Copy patterns: how the pattern of addresses changes the speed. Every rung copies the same array.
    The rungs differ only in which thread copies which element, and how wide its words are. GB/s
-   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many a warp's
-   request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in flight. */
+   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many sectors
+   a request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in flight. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -12,7 +12,7 @@ template <int WIDTH> __device__ void copy_word(const float *in, float *out, int6
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = reinterpret_cast<const LabWord<WIDTH> *>(in)[i];
 }
 
-/* Threads of the first block copy the last elements, if they do not fill a word. */
+/* If the last elements do not fill a word, threads of the first block copy them. */
 template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
     copy_word<1>(in, out, count - 1 - threadIdx.x);

@@ -43,7 +43,7 @@ __device__ float orbit(float y, float c) {
 
 /* Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements.
    There are COUNT paths, and EACH neighbours take the same path. If COUNT is 1, all take path
-   `zero`. It is an argument, so that the compiler cannot drop the other paths. */
+   `zero`. `zero` is an argument, so that the compiler keeps the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
@@ -65,7 +65,7 @@ template <int EACH, int COUNT> cudaError_t launch(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
-/* Predicted: paths in a warp. */
+/* Predicted: distinct paths in a warp. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: the other rungs are compared with this one",
      launch<1, 1>, lab_value<1>},

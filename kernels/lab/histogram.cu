@@ -11,7 +11,7 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* of a warp: the most copies of the bins that help */
+constexpr int LANES = 32; /* lanes of a warp; more copies of the bins would not help */
 
 /* Returns the bin of x. Values that do not count get bin number `bins`, an extra bin. */
 __host__ __device__ int bin_of(float x, int bins) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
-/* Uses as many copies, up to MOST (a power of two), as leave room for a second block. */
+/* Uses the most copies that leave room for a second block, but at most MOST (a power of two). */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
   int copies = MOST;

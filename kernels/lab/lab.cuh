@@ -10,7 +10,7 @@
 #include "base/sizes.h"
 #include "unrolled.cuh"
 
-/* The tables of a topic set only the fields that it uses. */
+/* A topic's tables set only the fields that the topic uses. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 /* Sets a table and its length: LAB_ROWS(rung, rungs) sets .rungs and .rung_count. */
@@ -25,7 +25,7 @@ constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1)
   return {{first, second, third}};
 }
 
-/* Launches `kernel` on call->stream. Records it in call->record if it is the call's first. */
+/* Launches `kernel` on call->stream. Records the kernel in call->record if none was recorded. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -84,7 +84,7 @@ __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
 
-/* Combines the values of LANES neighbouring lanes, a power of two. All get the result. */
+/* Combines the values of LANES (a power of two) neighbouring lanes. All lanes get the result. */
 template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, Combine combine) {
 #pragma unroll
   for (int step = LANES / 2; step > 0; step /= 2)
@@ -104,7 +104,7 @@ struct LabLargest {
   }
 };
 
-/* Calls launch with call->problem, which is below COUNT, as a constant. */
+/* Calls launch with call->problem as a compile-time constant, which is below COUNT. */
 template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
   if constexpr (COUNT > 1)
     if (call->problem < COUNT - 1) return lab_by_problem<COUNT - 1>(call, launch);
@@ -128,7 +128,7 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
 /* Returns how many blocks a multiprocessor holds at once, at most `wanted`. It holds 1024 threads
-   (7.5), 2048 (8.0, 9.x, 10.x) or 1536 (others), says the CUDA C++ Programming Guide. */
+   (on 7.5), 2048 (on 8.0, 9.x, 10.x) or 1536 (CUDA C++ Programming Guide). */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
@@ -142,7 +142,7 @@ constexpr int LAB_CAPABILITY = __CUDA_ARCH__ / 10;
 constexpr int LAB_CAPABILITY = 90;
 #endif
 
-/* For LabProblem.bytes or .operations: EACH for each point of the size. */
+/* For LabProblem.bytes or .operations: returns EACH times the product of the dimensions. */
 template <int64_t EACH> double lab_each(LabSize size) {
   return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
 }
@@ -176,7 +176,7 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is large enough; asking CUB for the size would be timed */
+  size_t bytes = SIZE_MAX; /* d_work is large enough; a query of the size would be timed */
   return RUN(call, call->d_work, &bytes);
 }
 

@@ -40,13 +40,13 @@ typedef struct {
   double *expected, *allowed;
 } LabRange;
 
-/* One problem of a topic. Functions of (size) only get sizes that the topic accepts. */
+/* One problem of a topic. Functions that take a LabSize get only sizes that the topic accepts. */
 typedef struct {
   const char *name;                   /* "float32"; "" if the topic has only one problem */
   LabType in[LAB_INPUTS];             /* the inputs' types; LAB_NOTHING after the last input */
   LabType out;                        /* every problem has one output array */
-  double (*operations)(LabSize size); /* how many additions and multiplications, or other operations
-                                         that the topic counts */
+  double (*operations)(LabSize size); /* number of operations that the topic counts, for most topics
+                                         additions and multiplications */
   /* Fills in a range's expected values and allowed errors. A comment beside each bound gives its
      reason. Several threads call this for ranges of one output. If it reads all inputs, it is
      called once. */
@@ -54,33 +54,33 @@ typedef struct {
   /* Makes input `array` of `count` elements. One seed always makes the same values. The first
      elements must be hard cases (huge, negative, equal values). NULL means lab_fill. */
   void (*fill)(LabSize size, int array, void *h_values, int64_t count, uint64_t seed);
-  double (*bytes)(LabSize size); /* the least bytes to move; NULL means each array once */
+  double (*bytes)(LabSize size); /* bytes that any rung must move; NULL means each array once */
 } LabProblem;
 
 /* Makes multiples of 2^-20 with mean 0 and variance 1; every 61st is 100 times as large. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
-/* A call's first kernel. lab_launch (lab.cuh) records it, unless the launch is a helper's. */
+/* The first kernel of a call, helper kernels aside. lab_launch (lab.cuh) records it. */
 typedef struct {
   const void *kernel; /* NULL until a kernel is recorded */
   unsigned threads;   /* per block */
-  size_t shared;      /* dynamic, bytes per block */
+  size_t shared;      /* bytes of dynamic shared memory per block */
 } LabRecord;
 
-/* The arguments of a rung's functions. Only launchers get fields after gpu. Arrays are 256-byte
-   aligned. */
+/* The arguments of a rung's functions. The fields after gpu are set only for launchers. Arrays are
+   256-byte aligned. */
 typedef struct {
   int problem; /* index in topic->problems */
   LabSize size;
-  int64_t point; /* one of rung->points, or 0 without a sweep */
+  int64_t point; /* one of rung->points; 0 if the rung has no sweep */
   const GpuLimits *gpu;
   const void *d_in[LAB_INPUTS];
   void *d_out;  /* full of NaN or -1 before the call; the rung must write every element */
   void *d_work; /* rung->work bytes, contents undefined */
   cudaStream_t stream;
   LabRecord *record;
-  /* If the topic is on_host, d_in and d_out are NULL, these are the host's arrays, and d_work is
-     the only device memory. The arrays are pinned unless the rung is pageable. */
+  /* If the topic is on_host, d_in and d_out are NULL, h_in and h_out are the host's arrays, and
+     only d_work is device memory. The arrays are pinned unless the rung is pageable. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
   /* More streams. They must wait for earlier work on `stream`, and `stream` must wait for them. */
@@ -100,7 +100,7 @@ typedef struct {
   const char *lesson; /* what this step teaches: a sentence without its full stop */
   /* Queues the work on call->stream and returns at once. */
   cudaError_t (*launch)(const LabCall *call);
-  /* Returns the number that the topic's model predicts (topic->predicted_name). NULL means none. */
+  /* Returns the prediction of the quantity topic->predicted_name. NULL means no prediction. */
   double (*predicted)(const LabCall *call);
   LabKind kind;
   unsigned problems; /* the rung's problems, as bits 1 << index; 0 means all */
@@ -130,7 +130,7 @@ typedef enum {
   LAB_COUNTS_TURNS,         /* wavefronts of shared memory per 32 values of the first input */
   LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
   LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
-  LAB_COUNTS_TILE,          /* wavefronts of the slower access to a tile; the other takes 1 */
+  LAB_COUNTS_TILE,          /* wavefronts of the slower access to a tile; the faster takes 1 */
   LAB_COUNTS_LOADS,         /* loads of a thread per term of three operations */
   LAB_COUNTS_PATHS          /* steps of a warp / steps of its average lane */
 } LabCount;
@@ -151,11 +151,11 @@ typedef struct {
   LabSize tested; /* random tests use sizes from 1 to this in each dimension */
   /* Returns a clause that says why a size is refused, or NULL. A NULL pointer accepts all sizes. */
   const char *(*refuse)(int problem, LabSize size);
-  /* Returns how many elements input `array` has, or the output (-1). If the pointer is NULL, each
-     array has one element for each point of the size. */
+  /* Returns the number of elements of input `array`, or of the output if `array` is -1. NULL means
+     that each array has as many elements as the product of the size's dimensions. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host;               /* the topic copies between host and device */
-  const char *predicted_name; /* what rung->predicted returns; NULL means that no rung has it */
+  const char *predicted_name; /* what rung->predicted returns; NULL if no rung predicts */
   LabCount counted;
   /* The names and units of a sweep's points: "offset, bytes; stride, words". */
   const char *point_name;

@@ -11,7 +11,7 @@ namespace {
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
 /* Returns the spacing of floats at `value`. Just below a power of 2 it returns the spacing above
-   the power, because an error may lead across. */
+   the power, because an error may cross the power. */
 double ulp_at(double value) {
   int exponent = FLT_MIN_EXP;
   if (fabs(value) >= (double)FLT_MIN) frexp(fabs(value) * (1 + 0x1p-16), &exponent);

@@ -31,8 +31,8 @@ struct Float {
 };
 
 /* out = f(x), or x / y, computed REPEATS times. Grid: one thread per element. `zero` is 0, but only
-   the caller knows this. So for the compiler each application depends on the previous result, and
-   it can drop none. */
+   the caller knows this. So the compiler must assume that each application depends on the previous
+   result, and keeps all. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

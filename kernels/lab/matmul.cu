@@ -69,8 +69,8 @@ cudaError_t launch_tiles(const LabCall *call) {
 
 /* C = A B. Block: 256 elements of C. Thread: one element. If not ACROSS, the lanes of a warp have
    different rows of C, so a warp's load of A touches 32 cache lines and uses 4 bytes of each. If
-   ACROSS, they are neighbours in a row of C. They need one element of A and 32 neighbours of B,
-   four sectors. */
+   ACROSS, the lanes have neighbours in a row of C. They read one element of A and 32 neighbours of
+   B, which are four sectors. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -97,7 +97,7 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
 /* C = A B. Block: BM x BN of C, in slabs of BK. Thread: TM x TN neighbours of the tile, in
    registers. With one element per thread, the block fetches each word once for 32 threads, but each
    multiply-add loads a word of B. With more elements, a step in k loads TM + TN words for TM TN
-   multiply-adds: 9 for 8, or 16 for 64. */
+   multiply-adds: 9 words for 8 multiply-adds, or 16 for 64. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -126,7 +126,7 @@ template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(co
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
 /* Loads four neighbours of a line of `columns` values, with zeros after its end. QUADS is true if
-   always all four or none are in the line. */
+   the line never ends within a quad. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
@@ -135,11 +135,11 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
   return v;
 }
 
-/* C = A B. Block: 128 x 128 of C, in slabs of 8. Thread: 8 x 8 of C, as four 4 x 4. The first is at
-   Place::row() and Place::column(), the others ROW_GAP rows and COLUMN_GAP columns further on.
-   Global memory is read 16 bytes at a time. A is transposed on the way to shared memory, so that a
-   fragment is two 16-byte loads. Loads of the next slab start before the barrier. The next rung has
-   another Place; the rung `spilled` has more BLOCKS. */
+/* C = A B. Block: 128 x 128 of C, in slabs of 8. Thread: 8 x 8 of C, as four squares of 4 x 4. The
+   first square is at Place::row() and Place::column(), the others ROW_GAP rows and COLUMN_GAP
+   columns further on. Global memory is read 16 bytes at a time. A is transposed on the way to
+   shared memory, so that a fragment is two 16-byte loads. Loads of the next slab start before the
+   barrier. The next rung has another Place; the rung `spilled` has more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -207,8 +207,8 @@ namespace pipelined {
 
 /* The other tunable sizes. A lane has TM x TN of C in quads, which are LANES_DOWN quads apart down
    and LANES_ACROSS quads apart across. Shared memory holds STAGES slabs. A multiprocessor holds
-   BLOCKS blocks: one block multiplies while the other waits or writes. docs/lab/matmul.md has other
-   sizes' times. */
+   BLOCKS blocks: one block multiplies while the other waits or writes. docs/lab/matmul.md has the
+   times of other sizes. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
 constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* a warp's tile */
@@ -262,10 +262,10 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   }
 };
 
-/* C = A B. Block: a tile of BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of these, in
-   registers. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows, so a 16-byte load takes 2
-   wavefronts. For a warp, a step in k takes 6 such loads, which are 12 cycles of shared memory, and
-   128 cycles of one of the four schedulers.
+/* C = A B. Block: a tile of BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of the warp's
+   elements, in registers. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows, so a 16-byte
+   load takes 2 wavefronts. For a warp, a step in k takes 6 such loads, which are 12 cycles of
+   shared memory, and 128 cycles of one of the four schedulers.
 
    Copies are asynchronous: they fill the last of STAGES slabs while the block multiplies the first.
    Only one barrier per slab remains. Fragments, too, are loaded one step ahead. Copies no longer
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
-      if (next == 0) { /* all have read this slab's last fragment; the next slab has arrived */
+      if (next == 0) { /* all threads have read this slab; the next slab has arrived */
         await_groups<STAGES - 2>();
         __syncthreads();
         free_slab = slab;

@@ -17,7 +17,7 @@ constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B is (k, n): a row of 
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int ALIGNMENT = 1024;                        /* alignment of patches in shared memory */
 
-/* The tuned sizes: a block computes a tile of 128 x 256 of C, a thread SUMS elements of it. */
+/* The tuned sizes: a block computes a tile of 128 x 256 of C, a thread SUMS of the elements. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
 constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256 bytes are for barriers */
@@ -60,9 +60,9 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
     }
 }
 
-/* Multiplies one slab of 64 k: 64 rows of A by 256 columns of B. For each 16 k, tensor cores read
-   64 x 16 of A and 16 x 256 of B from shared memory: 80 wavefronts for 8192 warp-wide
-   multiply-adds. */
+/* Multiplies one slab, 64 values along k, of 64 rows of A and 256 columns of B. For every 16 values
+   along k, tensor cores read 64 x 16 of A and 16 x 256 of B from shared memory: 80 wavefronts for
+   8192 warp-wide multiply-adds. */
 template <class Ring>
 __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
@@ -124,7 +124,7 @@ template <int BLOCKS> struct Block {
     }
   }
 
-  /* The producer, one thread, copies ahead as long as a stage is free, even into the next tile. */
+  /* The producer, one thread, copies ahead while a stage is free, even for the next tile. */
   __device__ void produce() const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -145,8 +145,8 @@ template <int BLOCKS> struct Block {
     });
   }
 
-  /* Computes the sums of a tile, whose slabs start at `position`. A slab is released after the next
-     slab's multiplication has started. */
+  /* Computes the sums of a tile. `position` is the number of the tile's first slab. A slab is
+     released after the next slab's multiplication has started. */
   __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
@@ -176,8 +176,8 @@ template <int BLOCKS> struct Block {
 /* C = A B. The kernel is persistent: one block per multiprocessor computes one tile of 128 x 256
    after the other. In the rung `specialised` (BLOCKS is 1) one thread copies. Two warpgroups
    multiply and store, and take over the producer's registers. Per stage, one mbarrier says that a
-   slab has arrived, another that it may be overwritten. In the rung `clusters` (BLOCKS is 2) two
-   blocks with the same columns each copy half of B, to both. */
+   slab has arrived, another that the slab may be overwritten. In the rung `clusters` (BLOCKS is 2)
+   two blocks have tiles in the same columns; each copies half of B's slab to both. */
 template <int BLOCKS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
@@ -202,7 +202,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
   } else {
     take_registers<232>();
     block.consume(group - 1);
-    if (BLOCKS == 2) cluster.sync(); /* the other block may still arrive at barriers here */
+    if (BLOCKS == 2) cluster.sync(); /* the other block may still use this block's barriers */
   }
 }
 

@@ -11,7 +11,7 @@ struct WarpTile {
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B over 16 k. a(row, k) and b(k, column) return where 8 neighbours are in the slabs. */
+  /* sum += A B over 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
@@ -73,7 +73,7 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }
 
-/* C = A B. Block: 128 x 128 of C, in slabs of 32 k. Warp: 64 x 32. One mma.sync does 64
+/* C = A B. Block: 128 x 128 of C, in slabs of 32 along k. Warp: 64 x 32. One mma.sync does 64
    multiply-adds per lane. ldmatrix loads its operands: 24 wavefronts for 1024 warp-wide
    multiply-adds. cp.async copies slabs into a ring of four: three arrive while one is
    multiplied. */

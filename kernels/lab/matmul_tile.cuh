@@ -36,8 +36,8 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
 
 /* acc (TM, TN) += a (TM) b (TN). The register file has two banks: even and odd register numbers
    (Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). The loop goes down one column and up
-   the next, in each column even rows apart from odd rows. Of the orders tried, this order has the
-   fewest bank conflicts in SASS. */
+   the next, and takes each column's even and odd rows separately. Of the orders tried, this order
+   has the fewest bank conflicts in SASS. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -50,9 +50,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
     }
 }
 
-/* Writes a thread's part of C: up to four neighbours in each direction, and the next four a gap
-   away. It writes one float at a time, so that the same code serves every n
-   (docs/lab/matmul.md). */
+/* Writes a thread's part of C: up to four neighbours in each direction, and four more after a gap.
+   It writes one float at a time, so that the same code serves every n (docs/lab/matmul.md). */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {
@@ -87,7 +86,7 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
 
 /* The rungs on tensor cores. launch_matmul_stages (matmul_mma.cu) runs on any GPU since Ampere,
    launch_matmul_hopper (matmul_hopper.cu) on compute capability 9.0, in clusters of BLOCKS blocks.
-   matmul_hopper_refuses() returns why a GPU cannot run the second, or NULL. */
+   matmul_hopper_refuses() returns why a GPU cannot run launch_matmul_hopper, or NULL. */
 cudaError_t launch_matmul_stages(const LabCall *call);
 template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call);
 const char *matmul_hopper_refuses(const LabCall *call);

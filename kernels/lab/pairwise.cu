@@ -13,7 +13,7 @@ namespace {
 constexpr int BLOCK = 256;       /* threads of a block, in all kernels */
 constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
 
-/* The most vectors, and the most elements. Up to here pair_of() is right, and errors are small. */
+/* The most vectors, and the most elements of each: pair_of() is right, and errors are small. */
 constexpr int64_t MOST = 65536;
 
 __host__ __device__ int64_t pairs_of(int64_t n) {
@@ -62,7 +62,7 @@ void allowed_product(const LabRange *r) {
   });
 }
 
-/* Makes random vectors. If there are three or more, the last equals the first: distance 0. */
+/* Makes random vectors. If there are three or more, the last vector equals the first. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   const int64_t n = size.dim[0], d = size.dim[1];
   float *x = (float *)h_values;
@@ -122,7 +122,7 @@ __host__ __device__ int vector_at(int position) {
   return position / 32 * 32 + position % 32 / 4 + position % 4 * 8;
 }
 
-/* The positions of a thread's first quads. The second quads are 16 rows, 32 columns on. */
+/* The positions of a thread's first quads. The second quads follow 16 rows and 32 columns later. */
 using Owner = Corner;
 
 __device__ Owner owner() {
@@ -308,7 +308,7 @@ const LabRung rungs[] = {
     {"asynchronous",
      "8 x 8 pairs per thread, and the next slab is copied meanwhile: little but arithmetic is left",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
-     .capability = 80, /* below that it would copy through registers, which is not its lesson */
+     .capability = 80, /* older GPUs would copy through registers, which is not the rung's lesson */
      .work = asynchronous_bytes<Differences>},
     {"product",
      "Norms and a matrix product: half of the instructions, but cancellation costs accuracy",

@@ -73,7 +73,7 @@ struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 3. Thread t adds the value half a block away, then a quarter: fewer wavefronts. */
+/* Rung 3. Thread t adds the value half a block away, then a quarter of a block, and so on. */
 struct Sequential : Tree<Sequential> {
   static __device__ void to(float *v, int t, int step) {
     const int half = THREADS / 2 / step;
@@ -82,7 +82,7 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. Every thread first adds two values itself: half the blocks, twice the bytes in flight. */
+/* Rung 4. Every thread first adds two values: half the blocks, twice the bytes in flight each. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   static __device__ float fetch(const float *x, int64_t count) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, i
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* Returns the bytes of d_work. Two levels are written alternately; the first is the largest. */
+/* Returns the bytes of d_work. Levels alternate between two arrays; the first is largest. */
 template <class Rung> size_t work_of_levels(const LabCall *call) {
   const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
@@ -145,7 +145,7 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads with 64 bytes each have 128 KB in flight, several times latency times bandwidth. */
+/* 2048 threads with 64 bytes each have 128 KB in flight, several times latency x bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 

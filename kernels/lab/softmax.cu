@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads with 32 values each */
-constexpr int THREADS = 256;     /* threads of a row's block, if they do not depend on the width */
+constexpr int THREADS = 256;     /* threads of a block in rungs that use this for every width */
 
 constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
 
@@ -72,8 +72,8 @@ template <int LANES> struct Shuffle {
 
 constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every SM */
 
-/* Reads the row three times. A block has ROWS rows: one thread per row, or if ROWS is 1 the whole
-   block, whose lanes then read neighbours and find the row in the first-level cache again. */
+/* Reads the row three times. A block has ROWS rows, one thread per row. If ROWS is 1, the block
+   shares a row: lanes read neighbours, and later passes hit the first-level cache. */
 template <int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -183,7 +183,7 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* Softmax by one reduction. A thread uses its OWN largest value; the last factor corrects it. */
+/* Softmax by one reduction. A thread uses its OWN largest value; a last factor corrects this. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};

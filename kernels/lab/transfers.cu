@@ -1,8 +1,8 @@
 /* Transfers and streams: the device computes h_y[i] = f(h_x[i]) for arrays in host memory. Copy in,
    compute and copy out each have their own engine. The ladder cuts the array into chunks. While one
    chunk is computed, the next chunk is copied in and the previous chunk is copied out. With c
-   chunks the best possible speed is c / (c + 2) of the perfect speed. More chunks help until a
-   chunk's calls take as much time as its bytes. */
+   chunks the best possible speed is c / (c + 2) of the perfect speed. More chunks help until the
+   calls for a chunk take as long as its copy. */
 #include "lab/lab.cuh"
 
 #include <algorithm>
@@ -122,7 +122,7 @@ template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCal
   return queue.finish();
 }
 
-/* Copies both ways at once. The link and the host's memory allow no rung to be faster. */
+/* Copies both ways at once. The link and the host's memory let no rung be faster. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1, 2);
   queue.add(COPY_IN, 0, call->streams[0]);
@@ -130,7 +130,7 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* How many chunks rungs without a sweep use. Of 34 units of time, 2 are lost at start and end. */
+/* The number of chunks in rungs without a sweep. Start and end waste 2 of 34 units of time. */
 constexpr int CHUNKS = 32;
 
 /* Queues chunk i on stream i mod STREAMS. A stream keeps the stages in order by itself. */

@@ -72,7 +72,7 @@ cudaError_t launch_element(const LabCall *call) {
    are 128 bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 3 loads
    TOGETHER elements before it stores the first. */
 constexpr int SEGMENT = 32; /* elements of a thread: a cache line */
-constexpr int TOGETHER = 8; /* elements: a sector */
+constexpr int TOGETHER = 8; /* elements that rung 3 loads at once; they fill a sector */
 
 template <int PROBLEM, int UNROLL>
 __global__ void __launch_bounds__(BLOCK)
