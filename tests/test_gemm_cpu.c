@@ -6,13 +6,13 @@
 enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
-  B_ROWS = 2 * MOST_TERMS, /* kernels skip every second row */
+  B_ROWS = 2 * MOST_TERMS, /* kernels use one row of each pair */
   ROW = 160,               /* floats: more than a tile's width, to find writes beside the tile */
   OUTPUT = 128 * ROW,      /* also enough rows for the test of copies */
 };
 
-/* The error allowed to a sum of n <= 90 products of numbers below 1. Its error is about sqrt(n)
-   times 6e-8, the error of a rounding. */
+/* The allowed error of a sum of n <= 90 products of numbers below 1. The expected error is about
+   sqrt(n) times 6e-8, the error of one rounding. */
 static const double bound = 3e-6;
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
       copy[OUTPUT];
   float a[P * MOST_TERMS];
   uint32_t index[MOST_TERMS];
-  double sum[P * ROW]; /* the expected sums of a tile's terms, without `start` */
+  double sum[P * ROW]; /* expected sums of a tile's terms, before `start` is added */
 } Operands;
 
 static void fill(float *out, size_t count, uint64_t seed) {
@@ -61,10 +61,10 @@ static void close_to(float out, double expected) {
 
 static const GemmKernels *kernels; /* the kernels under test */
 
-/* Tests the forward product without and with ReLU, and the backward product. */
+/* Tests the forward product with and without ReLU, and the backward product. */
 static void products(Operands *o, const GemmTerms *terms, size_t columns) {
   enum { PLAIN, RELU, BACKWARD, WAYS };
-  o->y[0] = o->y[ROW + 5] = 0; /* an output of exactly 0 passes no gradient */
+  o->y[0] = o->y[ROW + 5] = 0; /* where the output is exactly 0, the gradient is 0 */
   for (int way = PLAIN; way < WAYS; way++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
     if (way == BACKWARD)
@@ -130,7 +130,7 @@ TEST(every_shape_against_reference) {
   }
 }
 
-/* ReLU keeps NaN, so that a diverged network is noticed. */
+/* ReLU must return NaN for NaN, so that a diverged network is noticed. */
 TEST(nan_is_not_hidden) {
   Operands *o = &operands;
   EACH_KERNELS() {

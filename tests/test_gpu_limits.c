@@ -8,8 +8,8 @@
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, 7},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
 
-/* Variables of the environment never raise a limit above the GPU's own. Kernels for wide layers
-   stay off if the GPU cannot run them. */
+/* Variables of the environment never raise a limit above the GPU's own limit. Kernels for wide
+   layers stay off if the GPU cannot run them. */
 TEST(test_environment_lowers) {
   const struct {
     const char *size, *wide; /* values of MLP_TEST_GPU and MLP_TEST_WIDE */
@@ -30,7 +30,7 @@ TEST(test_environment_lowers) {
     set_variable("MLP_TEST_WIDE", NULL);
     if (of->kilobytes == 0) {
       FAILS(good, of->wide ? "MLP_TEST_WIDE=yes" : text_printf("MLP_TEST_GPU=%s:", of->size));
-      assert_false(error.of_gpu); /* if it were true, the run would continue on the CPU */
+      assert_false(error.of_gpu); /* true would let the run continue on the CPU */
       continue;
     }
     OK(good);
@@ -48,8 +48,8 @@ static Engine engine_for(const int *hidden, int batch, Fusion fusion) {
   return engine;
 }
 
-/* The table in docs/gpus.md says which level --fusion auto takes on each card for the default
-   network. If that is not epoch, --fusion epoch must be refused with the reason of auto. */
+/* The table in docs/gpus.md says which level --fusion auto chooses on each card for the default
+   network. If that is not epoch, --fusion epoch must be refused for the reason of auto. */
 TEST(test_levels_on_every_card) {
   static const int hidden[] = {300, 100};
   char line[512], name[64], takes[32];
@@ -79,8 +79,8 @@ TEST(test_levels_on_every_card) {
   assert_true(cards >= 15);
 }
 
-/* Returns true if a case is expected to have a plan and has one. If it is expected to be refused,
-   checks the reason. */
+/* Returns true if the case has a plan, as expected. If a refusal is expected, checks the refusal's
+   reason and returns false. */
 static bool planned(ptrdiff_t number, const char *why_not, const char *expected) {
   if (!expected && why_not) fail_msg("case %td: %s", number, why_not);
   if (!expected) return true;
@@ -153,7 +153,7 @@ TEST(test_suits_many) {
   }
 }
 
-/* The kernels for wide layers take networks with enough work, and name their instruction. */
+/* Kernels for wide layers are chosen if there is enough work. They name their instruction. */
 TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;

@@ -1,4 +1,4 @@
-/* Tests how pictures become rows of MNIST: which pixels are ink and where they go, all file formats
+/* Tests how pictures become rows of MNIST: which pixels are ink, where ink goes, all file formats
    (written here by hand or by stb), and refused files. test_photographs.c tests photographs. */
 #define _GNU_SOURCE /* memmem */
 #include "base/random.h"
@@ -22,7 +22,7 @@ static Grey digit(uint64_t row, int scale) {
   return g;
 }
 
-/* Reads the digit in the picture's file, which must have exactly one. */
+/* Reads the digit in the picture's file, which must show exactly one digit. */
 static void read_digit(uint8_t *row) {
   OK(read_picture(picture, SIDE, row, &error));
 }
@@ -43,8 +43,8 @@ static double difference(void) {
   return (double)sum / PIXELS;
 }
 
-/* A bar of 4 x 20 already has the size of a digit, so it only moves. The pixel nearest to its
-   centre goes to (14, 14), so its rows begin at 5 and its columns at 13. */
+/* A bar of 4 x 20 already has the size of a digit, so it is only moved. The pixel nearest to its
+   centre goes to (14, 14), so the bar's rows begin at 5 and its columns at 13. */
 TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
@@ -59,8 +59,8 @@ TEST(test_place) {
   }
 }
 
-/* Writes a JPEG. Each pixel becomes a block of 8 x 8, because a JPEG keeps the mean of such a
-   block. `orientation` is the number that cameras store; 0 stores none. */
+/* Writes a JPEG. Each pixel of *g becomes a block of 8 x 8 pixels, because a JPEG keeps the mean of
+   such a block. `orientation` is the number that cameras store; 0 stores none. */
 static void write_jpeg(const Grey *g, int orientation) {
   uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
   Grey large = new_grey(8 * g->width, 8 * g->height, 0);
@@ -117,7 +117,7 @@ TEST(test_formats) {
   static const struct {
     void (*write)(const Grey *, int);
     int with, scale;
-    double most; /* bound of the mean difference; 0 if there must be none */
+    double most; /* largest allowed mean difference */
   } formats[] = {
       {write_pnm, 1, 3, 0},      {write_pnm, 3, 3, 0},      {write_transparent_png, 0, 3, 0},
       {write_coloured, 0, 3, 1}, {write_coloured, 1, 3, 1}, {write_coloured, 2, 3, 1},
@@ -141,7 +141,7 @@ TEST(test_orientations) {
   Grey g = new_grey(W, H, 0);
   for (int i = 0; i < W * H; i++) g.level[i] = (uint8_t)(i * 37 % 251);
   for (int orientation = 1; orientation <= 8; orientation++) {
-    /* where the first stored row and column belong (CIPA DC-008, section 4.6.4) */
+    /* where the first stored row and column lie in the upright picture (CIPA DC-008, 4.6.4) */
     const bool across = orientation >= 5;
     const bool from_right = strchr("\2\3\6\7", orientation),
                from_bottom = strchr("\3\4\7\10", orientation);
@@ -153,7 +153,7 @@ TEST(test_orientations) {
     write_jpeg(&stored, orientation);
     Image image;
     OK(image_read(picture, &image, &error));
-    assert_int_equal(image.width, 8 * W); /* a level is a block of 8 x 8 */
+    assert_int_equal(image.width, 8 * W); /* each level became a block of 8 x 8 */
     assert_int_equal(image.height, 8 * H);
     for (int i = 0; i < W * H; i++)
       if (abs(image.level[(i / W * 8 + 4) * 8 * W + i % W * 8 + 4] - g.level[i]) > 1)
@@ -162,14 +162,14 @@ TEST(test_orientations) {
   }
 }
 
-/* Both byte orders are read. Truncated data give the stored orientation or 1, which is upright. */
+/* Both byte orders are read. Truncated data give the stored orientation or 1 (upright). */
 TEST(test_exif) {
   static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
                                "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
   enum { LENGTH = sizeof little - 1 };
   assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
   for (size_t length = 0; length < LENGTH; length++) {
-    /* a copy of this length, so that a sanitizer sees reads beyond it */
+    /* the copy has only `length` bytes, so that a sanitizer sees reads beyond them */
     const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
     const int orientation = exif_orientation(copy, length);
     assert_true(orientation == 1 || orientation == 6);
@@ -182,8 +182,8 @@ static void assert_refused(const char *file, const char *message) {
   FAILS(good, message);
 }
 
-/* Refuses other formats, pictures without pixels, and pictures that are too large. The header has
-   the size, so nothing is allocated for it. stb after version 2.27 refuses some of these itself. */
+/* Refuses other formats, pictures without pixels, and pictures that are too large. The header gives
+   the size, so no memory is allocated. stb after version 2.27 refuses some of them itself. */
 TEST(test_heads_that_are_refused) {
 #define BYTES(text) (text), sizeof(text) - 1
   static const char too_large[] = "up to 16384 a side and 64000000 in all";
@@ -199,7 +199,7 @@ TEST(test_heads_that_are_refused) {
       /* a PNG that ends before its pixels */
       {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
        "16384 x 16385"},
-      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* its size is just within the limit */
+      {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* the size is just within the limit */
       {BYTES("P5\n4 0\n255\n    "), ""},
       {BYTES("P6\n4 -1\n255\n    "), ""},
       {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* overflows to 0 */
@@ -246,7 +246,7 @@ TEST(test_nothing_there) {
       g = new_grey((*size)[0], (*size)[1], (uint8_t)level);
       assert_no_digit(&g);
     }
-  g = new_grey(60, 60, 200); /* a contrast of only 15 levels is dirt, not ink */
+  g = new_grey(60, 60, 200); /* a contrast of only 15 levels counts as dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
   assert_no_digit(&g);
   for (int i = 0; i < 3600; i++) /* noise of paper in a photograph */
@@ -276,8 +276,8 @@ static void expect(const char *wanted, long megabytes) {
 enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
 
 /* Writes a JPEG up to its first scan. The picture has one component. Its tables have two codes of
-   one bit each. One means nothing. The other one, for AC coefficients of a progressive picture,
-   means a run of 2^14 or more empty blocks. */
+   one bit each. The first code means nothing. The second code, for AC coefficients of a progressive
+   picture, means a run of 2^14 or more empty blocks. */
 static FILE *begin_jpeg(int kind, int side) {
   FILE *file = folder_create(picture);
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
@@ -292,7 +292,7 @@ static FILE *begin_jpeg(int kind, int side) {
   return file;
 }
 
-/* Writes a scan with only one byte of data. The reader takes missing data as zeros. */
+/* Writes a scan with only one byte of data. The reader uses zeros for missing data. */
 static void put_scan(FILE *file, int first, int last, int high, int low) {
   fprintf(file, "\xff\xda%c\10\1\1%c%c%c%c%c", 0, 0, first, last, high << 4 | low, 0);
 }
@@ -311,7 +311,7 @@ TEST(test_scans) {
        "together can be read",
        32},
       {BASELINE, 4000, 63, "is a JPEG of 63 scans of 4000 x 4000 pixels", 32},
-      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times as many as encoders write */
+      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times as many scans as encoders write */
   foreach (row, cases) {
     FILE *file = begin_jpeg(row->kind, row->side);
     for (int i = 0; i < row->scans; i++) /* a first scan, then scans that change nothing */
@@ -325,8 +325,8 @@ TEST(test_scans) {
   }
 }
 
-/* Scan markers do not count in a skipped segment, such as a camera's small picture, or after the
-   end of the picture. They count right after a segment, where stb finds them, too. */
+/* Scan markers in a skipped segment, such as a camera's small picture, and after the picture's end
+   do not count. Markers right after a segment count, since stb finds them there, too. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
     FILE *file = begin_jpeg(BASELINE, 1000);

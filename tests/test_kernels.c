@@ -38,8 +38,8 @@ KERNEL_TEST(test_begin_and_advance) {
   }
 }
 
-/* Sums are in float64, so the relative error of a sum of n positive values is at most n 2^-53. Sums
-   a range, then the rows of the second of three ranks in steps of 29. Other positions hold NaN. */
+/* Sums a range, then the rows of the second of three ranks in steps of 29. Other positions hold
+   NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
   typedef uint32_t Range[2];
@@ -130,8 +130,8 @@ static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, i
   return fetch(d_to, rows * stride);
 }
 
-/* Checks augmented pictures (rows, stride); the bytes between rows are not 0. Rounding moves places
-   by about 1e-5 pixels. That may change a few bytes, each by at most 1. */
+/* Checks augmented pictures (rows, stride); the bytes between rows are not 0. Rounding moves the
+   source of a pixel by about 1e-5 pixels. This may change a few bytes, each by at most 1. */
 static void check_augment(int side, uint32_t rows, size_t stride, AugmentStrengths strengths) {
   const size_t pixels = (size_t)(side * side), bytes = rows * stride;
   uint8_t *pictures = host(bytes), *expected = host(pixels);
@@ -166,8 +166,8 @@ KERNEL_TEST(test_augment) {
   check_augment(28, 150, 784, (AugmentStrengths){{3, 45, 0.4f, 0.5f, 7}});
 }
 
-/* Every launcher refuses a wrong batch, pointer or size. Each row TAKES(...) says if the launcher
-   takes a batch, how many pointers and sizes it takes, and how to call it. */
+/* Every launcher refuses a wrong batch, pointer or size. A row TAKES(...) says if a launcher takes
+   a batch, how many pointers and sizes it takes, and how to call the launcher. */
 KERNEL_TEST(test_wrong_arguments_are_refused) {
   enum { COUNT = 1000, BATCH, POINTER, SIZE };
   static const int ways[] = {5, 6, 3};
@@ -231,8 +231,8 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
   CUDA_OK(cudaGetLastError());
 }
 
-/* Blocks that wait for each other must all run at once. So a launch is refused if its grid has more
-   blocks than can run at once. */
+/* Blocks that wait for each other must all run at once. So a launch whose grid has more blocks than
+   can run at once is refused. */
 KERNEL_TEST(test_a_grid_too_large_is_refused) {
   const TilesShape shape = {.layers = 2, .size = {784, 128, 10}, .batch = 64};
   TilesPlan plan;

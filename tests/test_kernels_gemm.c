@@ -6,7 +6,7 @@
 TESTS_WITH(kernels_open, kernels_close);
 
 /* Tests launch_gemm, and launch_forward with and without activation, with two and three terms. The
-   input is activations, or pixels of stored rows of which some lie beyond the end. */
+   input is activations, or the pixels of stored rows. Some of these rows lie beyond the end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -63,7 +63,7 @@ WALK_TEST(test_gradient_and_update, for_all_shapes, check_gradient, Shape s, uin
       LayerUpdate update = update_of(&l);
       LAUNCH(updates, with_momentum(&batch, rule), &update, 1, terms, d_work);
       assert_layer_updated("updates", &l, rule, bf16_split(terms));
-      /* now only store the gradient; the arrays to update are NULL */
+      /* now the launcher only stores the gradient; the arrays to update are NULL */
       update = gradient_of(&l);
       LAUNCH(updates, batch.view, &update, 1, terms, d_work);
       assert_layer_gradient(
@@ -88,7 +88,7 @@ WALK_TEST(test_updates_of_many_layers, for_many_layers, check_many_layers, const
   for (int n = 0; n < MAX_UPDATES; n++) assert_layer_updated("updates", &layers[n], rules[2], 0);
 }
 
-/* A step without rows changes nothing. Any update would: it has momentum 0.9 and weight decay. */
+/* A step without rows changes no weight, although it has momentum 0.9 and weight decay. */
 KERNEL_TEST(test_no_step_updates_nothing) {
   const Shape s = {64, 50, 33};
   const size_t weights = w_count(s);
@@ -134,7 +134,7 @@ typedef struct {
   Values w, m, v, g;
 } Tensors;
 
-/* Returns an optimizer's arrays. Gradients have both signs; v could be their mean square. */
+/* Returns an optimizer's arrays. Gradients have both signs. Like mean squares, v is positive. */
 static Tensors make_tensors(uint64_t seed) {
   return (Tensors){values_between(-1, 1, COUNT, seed), values_between(-0.1, 0.1, COUNT, seed + 1),
                    values_between(0.001, 0.01, COUNT, seed + 2),
@@ -145,8 +145,8 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   const Shape s = {7, 5, 3};
   Tensors t = make_tensors(seed);
   Batch batch = make_batch(s.rows, s.in, s.out, s.rows, true, seed);
-  const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* changes nothing */
-  batch.view.share = (RowShare){9, 1, 2}; /* the step has 9 rows in all ranks together */
+  const Batch over = make_batch(s.rows, s.in, s.out, 0, true, seed); /* a step without rows */
+  batch.view.share = (RowShare){9, 1, 2}; /* all ranks together have 9 rows in the step */
   FlatParameters p = {.d_w = t.w.d,
                       .d_m = t.m.d,
                       .d_v = optimizer_has_second(rule.kind) ? t.v.d : NULL,
@@ -164,7 +164,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   LAUNCH(optimizer, with_rule(&over, rule), rule.kind, &p);
   foreach (values, VALUES(Values, t.w, t.m, t.v)) assert_untouched(*values, COUNT);
   LAUNCH(optimizer, with_rule(&batch, rule), rule.kind, &p);
-  for (int i = 0; i < 4; i++) { /* weights, biases, weights, biases */
+  for (int i = 0; i < 4; i++) { /* weights and biases of layer 0, then of layer 1 */
     const int at = ends[i];
     reference_optimize(rule, w + at, m + at, v + at, t.g.host + at, (size_t)(ends[i + 1] - at),
                        i % 2 ? 0 : (double)rule.weight_decay, (double)learning_rate, update);
@@ -173,7 +173,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
-  for (int l = 0; l < p.layers; l++) { /* the planes are as launch_split would make them */
+  for (int l = 0; l < p.layers; l++) { /* the planes must equal those of launch_split */
     const Planes split = make_planes(p.planes[l].terms, p.planes[l].rows, p.planes[l].columns, 4);
     LAUNCH(split, t.w.d + p.weight[l], split);
     assert_same_arrays(p.planes[l].d, split.d, plane_bytes(split));
@@ -188,7 +188,7 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* In the first updates, the average keeps a smaller share of its old value than `decay`. */
+/* In the first updates, the average keeps a share of its old value that is smaller than `decay`. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
   foreach (decay, VALUES(float, 0.99f, 0.01f)) {

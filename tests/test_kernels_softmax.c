@@ -3,19 +3,19 @@
 #include "support/kernel_tests.h"
 
 /* A logit is scale u + offset, with u uniform in [-1, 1). One class of a row, or two if `tied`, has
-   the scale and offset of `peak`; the other classes have those of `usual`. The class with the peak
-   changes from row to row. */
+   the scale and offset of `peak`; the other classes have the scale and offset of `usual`. The class
+   with the peak changes from row to row. */
 typedef struct {
   double scale, offset;
 } Line;
 static const struct {
   Line usual, peak;
-  double slope; /* c slope is added to the logit of class c */
+  double slope; /* c * slope is added to the logit of class c */
   bool tied;
 } kinds[] = {
     {{3, 0}, {3, 0}, 0, false},
     {{1e4, 0}, {1e4, 0}, 0, false},
-    {{500, -1000}, {500, -1000}, 0, false}, /* fails if a running maximum starts at 0 */
+    {{500, -1000}, {500, -1000}, 0, false}, /* a kernel whose running maximum starts at 0 fails */
     {{0, -3.25}, {0, -3.25}, 0, false},
     {{1, 0}, {0, 60}, 0, false},
     {{0, -1e30}, {1, 0}, 0, false},
@@ -24,8 +24,8 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Returns a logit. In ties of 33 classes or more, lane 1 has the first of two, lane 0 the
-   second. */
+/* Returns a logit. If ties are in more than 32 classes, lane 1 has the first of two equal logits
+   and lane 0 the second. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -48,7 +48,7 @@ typedef struct {
   double *log_p; /* log-probabilities (rows, classes), in float64 */
 } SoftmaxCase;
 
-/* Subtracts the largest logit first: at -1e30, adding a logarithm to it would change nothing. */
+/* Subtracts the largest logit first: adding a logarithm to a logit of -1e30 changes nothing. */
 static double *log_softmax(const double *z, int rows, int classes) {
   double *log_p = copy_of(z, area(rows, classes));
   for (int r = 0; r < rows; r++) {
@@ -60,7 +60,7 @@ static double *log_softmax(const double *z, int rows, int classes) {
   return log_p;
 }
 
-/* The labels of four rows are the first largest logit, the last largest, and two random classes. */
+/* Labels of four rows: first class with the largest logit, last such class, two random classes. */
 static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
   const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
@@ -99,8 +99,8 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-/* The relative error of a probability p is the absolute error of log p. One term of it is 4 |log
-   p|; multiplied by p, that is at most 4 / e. */
+/* The relative error of a probability p is the absolute error of log p. A term of that error is 4
+   |log p|. Multiplied by p, this term is at most 4 / e. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
   const int rows = s->batch.view.rows, filled = s->batch.filled;
   const float *dz = fetch_floats(d_dz, area(rows, s->classes));
@@ -147,7 +147,7 @@ static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 
 typedef struct {
   float *d_dz[WAYS]; /* (rows, classes) each */
-  float *d_p, *d_dx; /* probabilities of UNFUSED; input gradient of HEAD */
+  float *d_p, *d_dx; /* d_p: probabilities of UNFUSED; d_dx: input gradient of HEAD */
 } Outputs;
 
 /* Runs the last layer's kernel with weights that make the logits equal the input, bit for bit. */
@@ -213,7 +213,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* the step is full and more rows follow, just full, short, or empty */
+        /* the step is full with more rows to follow, just full, short, or empty */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
@@ -223,8 +223,8 @@ KERNEL_TEST(test_softmax) {
       }
 }
 
-/* Ranks share the rows of a step. For its rows, each rank must compute the same bits as one rank
-   would. Gradients are divided by the number of rows of all ranks. */
+/* Ranks share the rows of a step. For its rows, each rank must compute the same bits as a single
+   rank would. Gradients are divided by the number of rows of all ranks. */
 KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* in some cases, ranks have no rows */
