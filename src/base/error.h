@@ -11,9 +11,8 @@ typedef struct {
 } Error;
 
 /* Formats the message into *error, which may be NULL, and returns false, so that a failing function
-   can end in `return error_set(error, ...)`. A message that is too long is cut.
-   Control characters are escaped as text_printable does, since a message may quote a hostile file.
- */
+   can end in `return error_set(error, ...)`. A message that is too long is cut. Escapes control
+   characters as text_printable does, since a message may quote a hostile file. */
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __clang_analyzer__ /* the analyzer does not look into error.c */

@@ -21,7 +21,7 @@ typedef struct {
   const char *wanted; /* the label column's name; NULL means any usual name */
   size_t rank;        /* rank of the best label name so far; 0 is best */
   size_t row_number;  /* the column with the rows' numbers, or CSV_NONE */
-  bool word, empty;   /* whether the first field is a word or empty */
+  bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* all fields after the first are numbers */
   bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
   long last;          /* the number in the previous field */
@@ -227,7 +227,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Handles a row's first field, its label and any surplus field. Returns false for a pixel. */
+/* Begins rows, and handles labels and surplus fields. Returns false if the field is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
@@ -254,7 +254,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
   return true;
 }
 
-/* Handles all fields that take_field leaves. After a fault, it ignores fields. */
+/* Handles the fields that take_field does not handle. Ignores all fields after a fault. */
 __attribute__((noinline)) static void take_other(ChunkParser *parser, const unsigned char *text,
                                                  size_t length) {
   unsigned value;

@@ -36,7 +36,7 @@ typedef struct Chunk {
   uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */
-  uint64_t blank;          /* the first of the blank lines after the rows, or CSV_NONE */
+  uint64_t blank;          /* the first blank line after the rows, or CSV_NONE */
   Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counted from 1; 0 means the whole line */
@@ -50,9 +50,9 @@ typedef struct {
   struct csv_parser csv;
   Chunk *chunk;               /* the chunk that is being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* the next pixel's place; where the pixels end or a label comes */
-  size_t passed, extra;       /* number of the row's labels so far; number of surplus fields */
-  bool row_on_line, carriage; /* the line already has a row; a carriage return */
+  uint8_t *pixel, *row_end;   /* place of the next pixel; end of the pixels before a label */
+  size_t passed, extra;       /* number of labels read in the row; number of surplus fields */
+  bool row_on_line, carriage; /* the line so far has a row; has a carriage return */
 } ChunkParser;
 
 /* Refuses the file `name` if its first line shows another format or binary data. */

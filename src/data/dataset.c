@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* rows read before deciding if a file is sorted; one staging buffer */
+enum { LOOK = 4096 }; /* number of first rows that show if a file is sorted; one staging buffer */
 
 /* Bytes of a chunk's text. Large chunks make taking turns cheap compared with parsing. With small
    chunks, the first rows come soon and all threads end at about the same time. Every line must fit
@@ -51,7 +51,7 @@ struct DatasetReader {
   size_t tail_length; /* bytes in `tail`, the start of a line that the next turn completes */
   char tail[CHUNK_BYTES];
 
-  /* Only the consumer uses the next fields: its place in the first chunk, and totals before it. */
+  /* Only the consumer uses the next fields: its place in the first chunk, and earlier totals. */
   Split split;  /* share 0 means that all rows are delivered */
   size_t taken; /* rows taken from the first chunk */
   uint64_t rows;
@@ -101,7 +101,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* no more chunks from now on; wakes dataset_max_rows, which may wait */
+    if (!chunk) { /* memory ran out; wakes dataset_max_rows, which may wait for a chunk */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -325,7 +325,7 @@ static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known. It is not for a pipe or an archive. */
+/* Returns true if the length of the text is known. Pipes and archives have an unknown length. */
 static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
@@ -336,14 +336,14 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* There is room for one more row, which may begin although it is too short. */
+  /* The 1 is for a row that begins but turns out to be too short. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* A small archive may hold any number of rows. So, without a row limit, chunks take at most half
      of the memory. The other half is for the dataset. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
                                      : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
-  reader->spare = new_chunk(reader); /* one chunk suffices if memory is short later */
+  reader->spare = new_chunk(reader); /* if memory runs out later, one chunk suffices */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
   return start_workers(reader, threads, error) && check_one_hot(reader, error);
@@ -409,7 +409,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* full: no worker has a chunk to fill */
+  bool all, full = false; /* full: true if no worker has a chunk to fill */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);

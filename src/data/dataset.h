@@ -28,7 +28,7 @@ typedef struct {
   const char *names; /* class names, see CsvColumns */
   int inputs;   /* 0 means that a row has a label and any number of pixels. Otherwise a row has this
                    many pixels and may have a label, which is ignored and becomes 0 */
-  size_t ahead; /* maximum rows that are parsed before the caller reads them, but at least one chunk
+  size_t ahead; /* maximum number of rows parsed before the caller reads them, but at least a chunk
                    per thread. 0 means as many rows as fit in half of memory_available() */
   double hold_out; /* share of the rows that split.h holds out, or 0 */
   uint64_t seed;   /* the seed that chooses the held-out rows */

@@ -119,7 +119,7 @@ typedef struct {
   Segment segment[MAX_SEGMENTS];
 } Drawing;
 
-/* A point of a path, where it is drawn. */
+/* A point of a path, at the place where it is drawn. */
 typedef struct {
   char pen; /* M, S or C */
   float x, y;

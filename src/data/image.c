@@ -53,7 +53,7 @@ static void *resize_array(void *array, size_t size) {
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
-/* The maximum bytes of a file. A picture of IMAGE_MAX_PIXELS needs less, even uncompressed. */
+/* Maximum size of a file in bytes. A picture of IMAGE_MAX_PIXELS needs less, even uncompressed. */
 enum { MAX_BYTES = 1 << 28 };
 
 typedef struct {
@@ -63,7 +63,7 @@ typedef struct {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-/* Returns all bytes of a file, which may be a pipe, or NULL. The caller frees them. */
+/* Returns all bytes of a file or a pipe, or NULL on failure. The caller frees the bytes. */
 static uint8_t *read_file(const char *path, int *length, Error *error) {
   FILE *file = stream_open_input(path);
   size_t capacity = 1 << 15, used = 0;
@@ -162,7 +162,7 @@ typedef struct {
   bool little;
 } Tiff;
 
-/* Returns the number of 2 or 4 bytes at `at`, or 0 if it extends past the end. */
+/* Returns the number of 2 or 4 bytes at `at`, or 0 if the number extends past the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns the mean of the file's pixels that make up level (x, y), drawn over white by alpha. */
+/* Returns level (x, y), the mean of its pixels in the file. Draws pixels over white by alpha. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Returns the index, in the upright picture, of level (x, y) of the file's (height, width). */
+/* Returns the index, in the upright picture, of level (x, y) of the stored (height, width). */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

@@ -9,7 +9,7 @@
 enum {
   IMAGE_MAX_SIDE = 16384,
   IMAGE_MAX_PIXELS = 64000000,
-  IMAGE_MAX_SCANNED = 1000000000, /* pixels times scans of a JPEG: the largest may have 15 scans */
+  IMAGE_MAX_SCANNED = 1000000000, /* pixels * scans of a JPEG; the largest JPEG may have 15 scans */
   IMAGE_MAX_MEMORY = 400000000,   /* bytes in use while reading; the largest RGB PNG needs 384 MB */
   IMAGE_MOST = 1280, /* maximum side of the result in pixels; larger pictures are shrunk */
 };

@@ -73,8 +73,8 @@ static int value_of_rank(const int histogram[256], int rank) {
 }
 
 /* Measures the noise of the ground and subtracts the median from all contrasts. Most pixels are
-   ground, so the median is a ground pixel's. Returns the strongest contrast, without the strongest
-   10,000th of the pixels. */
+   ground, so the median is a contrast of ground. Returns the strongest contrast after leaving out
+   the strongest 10,000th of the pixels. */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* 4 median deviations are 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
@@ -151,7 +151,7 @@ static bool belong(Box a, Box b) {
 
 enum { MOST_PIECES = 8 * PHOTOGRAPH_MOST };
 
-/* Joins pieces into digits until nothing changes. Returns the number that remain. */
+/* Joins pieces into digits until nothing changes. Returns the number of pieces that remain. */
 static int join_pieces(Region **pieces, int count) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -282,8 +282,8 @@ static double put_in_order(Region **digits, int count, int *rows) {
 
 /* ---- from a digit's ink to a row of MNIST ------------------------------------------------- */
 
-/* Sets *first and *end so that lines *first to *end - 1 remain without the noise at both ends. A
-   line is noise if it has less than two hundredths of the fullest line's ink. */
+/* Leaves out the noise at both ends: sets *first and *end so that lines *first to *end - 1 remain.
+   A line is noise if it has less than two hundredths of the fullest line's ink. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);

@@ -4,7 +4,7 @@
 #include "data/grid.h"
 #include "data/image.h"
 
-enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* most digits; their greatest side */
+enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* maximum number of digits; maximum side */
 
 typedef struct {
   int count;                /* number of digits, at least 1 */

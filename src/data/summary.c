@@ -80,7 +80,7 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* then the run has already said so */
+  return trained || !s->sorted || s->streamed /* a streamed run has already said so */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
@@ -97,7 +97,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   return text;
 }
 
-/* Remarks if rows have a few pixels too many for a square, since these may be other columns. */
+/* Remarks if rows have a few pixels too many for a square: the surplus may be other columns. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;

@@ -1,5 +1,5 @@
 /* A summary of the rows of a file that was read. The reader fills the summary; a run prints it,
-   logs it and saves it with the network; data_compare compares two of them. */
+   logs it and saves it with the network; data_compare compares two summaries. */
 #pragma once
 
 #include <stdint.h>
@@ -42,6 +42,6 @@ bool data_from_json(DataSummary *summary, const char *text);
 bool data_are_equal(const DataSummary *a, const DataSummary *b);
 
 /* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do.
-   Compares `rows` with `trained`, the summary of the training rows, unless that is NULL. */
+   Compares `rows` with `trained`, the summary of the training rows, unless `trained` is NULL. */
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,
                   void (*say)(void *context, const char *line), void *context);

@@ -26,7 +26,7 @@ typedef struct {
   const char *name;
   size_t offset;                                                /* offset in Checkpoint */
   enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
-  bool may_be_left;                                             /* a missing field is 0 */
+  bool may_be_left;                                             /* true: a missing field is 0 */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \
@@ -120,7 +120,7 @@ static json_t *describe(const Checkpoint *checkpoint) {
          *metadata = json_pack("{s:s, s:s}", "format", FORMAT, "version", VERSION);
   int failed = json_object_set(root, "__metadata__", metadata);
   foreach (f, checkpoint_fields)
-    if (f->offset != offsetof(Checkpoint, resident) && /* it is saved among the options instead */
+    if (f->offset != offsetof(Checkpoint, resident) && /* `resident` is saved as an option */
         (f->kind != FIELD_TEXT || *(char *const *)((const char *)checkpoint + f->offset)))
       failed |= json_object_set_new(metadata, f->name, field_text(checkpoint, f));
   json_decref(metadata);
@@ -148,7 +148,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* Not json_dumps, which silently drops a part if memory runs out. */
+  /* json_dumps is no choice: if memory runs out, it silently drops a part. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;
@@ -215,7 +215,7 @@ static bool read_at(const Header *header, uint64_t offset, void *bytes, size_t s
   return error_set(error, "%s", errno ? strerror(errno) : "it became shorter while it was read");
 }
 
-/* True after an allocation failed. jansson may continue then, with a string that lacks a letter. */
+/* True once an allocation has failed. jansson may then go on with a string that lacks a letter. */
 static _Thread_local bool no_memory;
 
 static void *allocate_json(size_t size) {
@@ -282,7 +282,7 @@ static bool parse_name(Tensor *tensor, Error *error) {
   tensor->prefix = (size_t)(digits - text);
   tensor->number = atoi(digits);
   tensor->bias = dot[1] == 'b';
-  tensor->array = CHECKPOINT_ARRAYS - 1; /* a name without a known prefix is a parameter's */
+  tensor->array = CHECKPOINT_ARRAYS - 1; /* a name without a known prefix means parameters */
   while (tensor->array > CHECKPOINT_PARAMETERS &&
          !(tensor->prefix == strlen(prefixes[tensor->array]) &&
            strncmp(text, prefixes[tensor->array], tensor->prefix) == 0))

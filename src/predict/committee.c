@@ -1,4 +1,4 @@
-/* A committee is an engine of engines. Every member predicts all rows; predictions are averaged. */
+/* A committee is an engine that averages the predictions of its members, which are engines, too. */
 #include "predict/predict.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* First copies the first member's buffer to those of the other members. After the upload a buffer
-   cannot be read. */
+/* Copies the first member's buffer to the other members' buffers and uploads all of them. The first
+   member's buffer is uploaded last, because an uploaded buffer cannot be read. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {
   const Committee *c = (Committee *)engine;
@@ -37,8 +37,8 @@ static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint
   return c->member[0]->call->upload(c->member[0], index, first_row, rows, error);
 }
 
-/* Adds the probabilities of a member's logits (rows, classes) to c->sums. A logit that is not
-   finite makes its sum NAN. */
+/* Adds the probabilities of a member's logits (rows, classes) to c->sums. If a logit is not finite,
+   the sum for its row and class becomes NAN. */
 static void add_probabilities(Committee *c, uint64_t rows, const float *logits) {
   const int classes = classes_of(c);
   double probabilities[NETWORK_MAX_CLASSES];
@@ -58,7 +58,7 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
     if (!c->member[m]->call->predict(c->member[m], first_row, rows, logits, error)) return false;
     add_probabilities(c, rows, logits);
   }
-  /* float64 holds probabilities down to 1e-308; smaller ones count as 0 */
+  /* float64 holds probabilities down to 1e-308; smaller probabilities count as 0 */
   for (size_t i = 0; i < values; i++)
     logits[i] = (float)log(c->sums[i] > 0      ? c->sums[i] / c->count
                            : isnan(c->sums[i]) ? NAN

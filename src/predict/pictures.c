@@ -117,7 +117,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    /* Keeps the error, which may turn out to be the last, and reports the error kept before. */
+    /* The caller reports the last error, so each error is kept until the next error comes. */
     if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
     a->failure = *error;
     return true;

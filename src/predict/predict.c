@@ -140,7 +140,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   return true;
 }
 
-/* Draws what shows the parameters: the weights and the web page. */
+/* Writes the files that show the parameters: the picture of the weights and the web page. */
 static bool draw_network(Engine *engine, const Gallery *g, Error *error) {
   const EvaluateConfig *c = g->config;
   const Network *network = &engine->config.network;

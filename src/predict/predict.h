@@ -8,8 +8,8 @@
 #include "model/metrics.h"
 #include "plot/figures.h"
 
-/* Opens a file of rows to predict. Takes the number of classes, of reader threads and of rows to
-   read ahead from the engine. */
+/* Opens a file of rows to predict. The engine gives the numbers of classes, of reader threads and
+   of rows to read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
@@ -26,8 +26,8 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 /* Opens an engine that averages the probabilities of several trained networks (a committee, or
    ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). The `count` members, at least 1, have
    equal inputs, classes, batch and staging rows. The logits are logarithms of the mean
-   probabilities. They are not finite if a member's logits are not. The engine has the config of
-   its first member, and only the calls staging, upload, predict and close; the others are NULL. It
+   probabilities. A logit is not finite if a member's logit is not. The engine has the config of
+   its first member, and only the calls staging, upload, predict and close; other calls are NULL. It
    owns the members. If committee_open fails, it closes the members and returns NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
 
@@ -77,6 +77,6 @@ typedef struct {
 /* Prints a line for each digit of each picture (see photograph.h): the picture's name, the digit's
    box if there are several digits, the likeliest class with its probability, and "unsure" if the
    probability is below `confidence`. If a picture has several digits, adds a line of text for each
-   row of digits. A picture without an answer does not end the function, but makes it return false:
-   *error is the last such error, and `report` prints the others. Any other error ends it. */
+   row of digits. If a picture has no answer, the next picture follows, but the result is false:
+   *error is the last such error, and `report` prints the others. Any other error ends the call. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);

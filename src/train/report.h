@@ -25,12 +25,12 @@ bool report_good(const Report *report, Error *error);
 /* Prints the lines before the first epoch. `reason` says why no other device is used, or is "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints the files that were read, their rows, and remarks on the rows. Only the first call
-   after the training rows are known prints. Returns true if this call printed. */
+/* Prints the files that were read, their rows, and remarks on the rows. Does so only in the first
+   call after the training rows are known, which returns true. Other calls return false. */
 bool report_data(Report *report, const Trainer *trainer);
 
 /* Prints a remark, at most once, if the network learned nothing in the epoch: its loss is at least
-   ln(classes), the loss of guessing, or it is right on exactly as many rows as one class has. */
+   ln(classes), the loss of guessing, or its number of right answers is a class's number of rows. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is
@@ -45,7 +45,7 @@ void report_remark(void *report, const char *line);
    With validation rows the heading says val-loss and val-acc. */
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
-/* Shows how much of an epoch's training is done, from 0 to 1. The next line overwrites it. */
+/* Shows the share of an epoch's training that is done, from 0 to 1, until the next line. */
 void report_progress(Report *report, int epoch, int epochs, double done);
 
 void report_totals(Report *report, const RunTotals *totals, double process);

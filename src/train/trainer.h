@@ -48,7 +48,7 @@ typedef struct {
   double opened; /* when the trainer was opened, in seconds_now */
   JudgedBy judged_by;
   TrainerFile train, judge; /* the file to train on, and the file to judge by */
-  DataSummary before;       /* of the training rows when the run was saved; 0 rows if unknown */
+  DataSummary before;       /* summary of the training rows of the saved run; 0 rows if unknown */
   bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
@@ -99,7 +99,7 @@ struct TrainerEvents {
   /* Shows progress while files are read. If the previous epoch took longer than `patience` seconds,
      it also shows progress about twenty times per epoch. May be NULL. */
   struct Report *report;
-  /* Called again and again; true ends the run. If it is NULL, a signal ends the run. */
+  /* Called often. Returns true to end the run. If `stop` is NULL, a signal ends the run. */
   bool (*stop)(void *context);
   int until; /* trainer_run returns after this epoch; 0 means after the last epoch */
   double patience;

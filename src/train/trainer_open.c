@@ -79,7 +79,7 @@ static bool open_files(Trainer *t, Error *error) {
                    train);
 }
 
-/* Sets *rows to the number of rows that a dataset for both files needs. Fails if they are too many
+/* Sets *rows to the number of rows that a dataset for both files needs. Fails if there are too many
    to be resident. With --resident auto, the rows, labels and copies that wait for their upload may
    take half of the host's memory. The limit does not depend on the memory that is free now. If it
    did, a repeated run might stream its rows, in another order, and give other bits. */
@@ -92,7 +92,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
-  if (*rows == 0) *rows = 1; /* the archive has no good row; reading it will report why */
+  if (*rows == 0) *rows = 1; /* the archive has no valid row; the reader will report why */
   return *rows <= most ||
          error_too_large(error, "%s has too many rows to be resident: try --resident no",
                          t->config.train);
@@ -129,8 +129,8 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
 }
 
 /* Sets the engine and the position to the state in checkpoint `from`, or to the start of a run if
-   `from` is NULL. Moments that the checkpoint lacks become 0. If it lacks CHECKPOINT_RAW, its
-   parameters also become the trained parameters. */
+   `from` is NULL. Moments that the checkpoint lacks become 0. If CHECKPOINT_RAW is missing, the
+   trained parameters become CHECKPOINT_PARAMETERS. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];

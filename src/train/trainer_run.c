@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "train/report.h"
 
-/* An epoch's progress is shown after each of this many equal parts. */
+/* A long epoch has this many equal parts. Its progress is shown after each part. */
 enum { PROGRESS_PARTS = 20 };
 
 /* random_order_key derives the keys of augmentation and dropout from the key of the row order and
@@ -87,7 +87,7 @@ static void show_progress(const Epoch *e, double done) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* maximum rows of a window that comes from the dataset */
+  uint64_t most;    /* maximum number of rows of a window from the dataset */
   Loader loader;    /* the current window; its reader is NULL if rows come from the dataset */
   uint64_t windows; /* the number of windows so far */
 } Pass;
@@ -144,7 +144,7 @@ static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
-/* Returns a window's steps. The rows are in random order except in a first epoch with !is_whole. */
+/* Returns a window's steps. The rows are in file order in the first epoch unless is_whole. */
 static TrainRange range_of(const Epoch *e, const Pass *pass) {
   const Training *training = &e->trainer->config.training;
   const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
