@@ -101,7 +101,7 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab_find(lab->topic), lab->size, &lab->parsed, error);
 }
 
-/* Replaces this process by mlp-lab-emulator, the same program built for the emulator. Both lie in
+/* Replaces this process by mlp-lab-emulator, the same program built for the emulator. Both are in
    one folder. */
 static bool become_emulated(char **given, Error *error) {
   char path[PATH_MAX];
@@ -152,8 +152,8 @@ static bool list(const Lab *lab, Error *error) {
   return true;
 }
 
-/* Measures a problem at one size or, if all rungs are timed and --size is not given, at all
-   sizes. */
+/* Measures a problem at all sizes if all rungs are timed and --size is not given, otherwise at one
+   size. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;

@@ -10,9 +10,9 @@
 /* Adds the lines of a file that mlp-bench or scripts/compare_peers.py wrote. */
 bool bench_read(Record *record, const char *path, Error *error);
 
-/* Prints all tables, as plain text or as Markdown. */
+/* Prints all tables of the record, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* Draws the epochs that have the first epoch's network, batch and number of networks, as a PNG. */
+/* Writes a PNG chart of the epochs that agree with the first in network, batch and networks. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
@@ -37,9 +37,9 @@ typedef struct {
 /* Makes all measurements of mlp-bench and adds their lines (in levels.c). */
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error);
 
-/* Opens an engine whose training step uses cuBLAS for products and level none's small kernels. */
+/* Opens an engine that trains with cuBLAS for products and level `none`'s kernels for the rest. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
-/* Adds the line of the machine and the lines of its ceilings. */
+/* Adds the line "machine" and the lines "ceiling" of the GPU to the record. */
 bool bench_gpu(Record *record, const char *name, Error *error) BENCH_CUDA;
 /* Returns how many kernels and graphs the host has launched since the program started. */
 uint64_t launch_count(void) BENCH_CUDA;

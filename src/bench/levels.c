@@ -1,4 +1,4 @@
-/* Times training epochs of every network, batch and level of fusion, and a whole run. */
+/* Times a whole run, then training epochs for every network, batch and level of fusion. */
 #define _GNU_SOURCE /* mkstemps, environ */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_AT_ONCE = 64 };
 static const double ENOUGH = 2; /* seconds after which LEAST_EPOCHS are enough */
 
-/* Levels in addition to engine.h's. CPU is the CPU engine. */
+/* Levels that engine.h does not have: cuBLAS, and the engine that runs on the CPU. */
 enum { CUBLAS = FUSION_EXERCISE + 1, CPU };
 
 typedef struct {
@@ -32,7 +32,7 @@ typedef struct {
   int level; /* a Fusion, CUBLAS or CPU */
 } Level;
 
-/* The CPU is timed if there is no GPU, the other levels if there is one. */
+/* With a GPU, all levels but CPU are timed. Without a GPU, only CPU is timed. */
 static const Level levels[] = {
     {"none", "fp32", FUSION_NONE},   {"layer", "fp32", FUSION_LAYER}, {"step", "fp32", FUSION_STEP},
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
@@ -52,7 +52,7 @@ static DatasetReader *open_rows(const char *path, Error *error) {
   return dataset_open(&config, error);
 }
 
-/* Counts the rows of a file and the pixels of each. */
+/* Counts the rows of a file and the pixels of a row. */
 static bool count_rows(const char *path, uint64_t *rows, int *inputs, Error *error) {
   DatasetReader *reader = open_rows(path, error);
   if (!reader) return false;
@@ -81,7 +81,7 @@ static ShortText hidden_text(const HiddenSizes *hidden) {
   return option_sizes.get(&(OptionRow){.field = 0}, hidden);
 }
 
-/* Opens an engine at a level, with the rows in its dataset. */
+/* Opens an engine at a level and loads the training rows, then the test rows. */
 static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                           int threads, Error *error) {
   const Precision precision =
@@ -109,7 +109,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   return NULL;
 }
 
-/* Trains an epoch, shuffled with its own key, and waits for it. Fails if the loss is not finite. */
+/* Trains an epoch, whose number sets the order of rows. Fails if the loss is not finite. */
 static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *seconds, Error *error) {
   const int batch = engine->config.training.batch;
   const uint64_t steps = ceil_div(b->train_rows, (uint64_t)batch);
@@ -135,7 +135,7 @@ static json_t *line_of(const HiddenSizes *hidden, int batch, int networks, const
                    "batch", batch, "networks", networks, "fusion", level, "precision", precision);
 }
 
-/* Sets the times of epochs. The first epoch does not count. */
+/* Times epochs, without the first epoch, and adds the results to the line. */
 static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, Error *error) {
   double seconds[1 + BENCH_EPOCHS], sum = 0;
   EngineSums sums;
@@ -163,7 +163,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   return true;
 }
 
-/* Adds a line for every level, or its reason if it does not run. */
+/* Adds a line for every level. A level that cannot run has the reason instead of times. */
 static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Error *error) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, 1, NULL) : NULL;
@@ -190,9 +190,9 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Err
 /* ---- several networks at once -----------------------------------------------------------------
  */
 
-/* Engines that train different networks at once. On a GPU they share the rows of *rows. */
+/* Engines that train different networks at once. On a GPU they share the dataset of `rows`. */
 typedef struct {
-  Engine *rows, *engine[MOST_AT_ONCE]; /* engine[0] may be rows */
+  Engine *rows, *engine[MOST_AT_ONCE]; /* engine[0] may be the engine `rows` */
   int count;
 } Team;
 
@@ -202,8 +202,8 @@ static void close_team(Team *team) {
   engine_close(team->rows);
 }
 
-/* Opens as many engines as mlp-train --seeds would: the members of a GPU's engine, or an engine per
-   core. */
+/* Opens as many engines as mlp-train --seeds would. With a GPU they are members of one engine.
+   Without a GPU there is at most one engine per core. */
 static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                       int networks, Team *team, Error *error) {
   const int cores = omp_get_num_procs(), threads = max_int(1, cores / networks);
@@ -221,8 +221,8 @@ static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hid
   return team->count > 0 || error_set(error, "no memory for a second network");
 }
 
-/* Trains every network for some epochs. An engine that has finished one takes the next. Returns the
-   seconds, or a negative number. */
+/* Trains every network for some epochs. An engine that has finished a network takes the next
+   network. Returns the seconds of the training, or a negative number if it failed. */
 static double train_team(const Bench *b, const Team *team, int networks, int epochs, Error *error) {
   bool good = true;
   const double start = seconds_now();
@@ -239,7 +239,7 @@ static double train_team(const Bench *b, const Team *team, int networks, int epo
   return good ? seconds_now() - start : -1;
 }
 
-/* Sets the time of an epoch of one network. The first epoch of each does not count. */
+/* Adds the mean time of an epoch to the line, without the first epoch of each network. */
 static bool time_networks(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                           int networks, json_t *line, Error *error) {
   Team team;
@@ -271,8 +271,8 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
 /* ---- a whole run ------------------------------------------------------------------------------
  */
 
-/* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of its --log and
-   sets the seconds from its start to its end. */
+/* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of its --log to
+   `log`, and sets *seconds to the time from its start to its end. */
 static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Record *log,
                       double *seconds, Error *error) {
   char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl";
@@ -348,8 +348,8 @@ static bool add_machine(const Bench *b, Error *error) {
   return true;
 }
 
-/* The whole run comes when the files are already in the page cache. Otherwise its reading would
-   time the disk. */
+/* The files have been read before to count their rows, so they are in the page cache. Otherwise the
+   time of the whole run would include the time of the disk. */
 static bool measure(const Bench *b, Error *error) {
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;
@@ -370,7 +370,7 @@ static bool measure(const Bench *b, Error *error) {
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
   int inputs;
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* as many_runs.c does, for networks at once */
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* networks train at once: see many_runs.c */
   return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
          count_rows(plan->test, &b.test_rows, &inputs, error) &&
          (inputs == b.inputs ||

@@ -26,7 +26,7 @@ static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
-/* Returns the time of our fastest level whose precision is at least the epoch's, or NAN. */
+/* Returns the ms per epoch of our fastest level whose precision is at least the epoch's, or NAN. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
   foreach_of (line, record, "epoch", NULL)
@@ -76,7 +76,7 @@ static ShortText bound(const TableCell *at) {
   return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }
 
-/* The tables as bits, in the order of `sections`. */
+/* The bits of the tables in TableColumn.in, in the order of `sections`. */
 enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {

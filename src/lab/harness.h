@@ -13,7 +13,7 @@
 /* Returns the topic of that name, or NULL if there is none. */
 const LabTopic *lab_find(const char *name);
 
-/* Returns how many dimensions the topic's sizes have, which topic->dims names. */
+/* Returns the number of dimensions of the topic's sizes. topic->dims names the dimensions. */
 int lab_dims(const LabTopic *topic);
 
 #define foreach_rung(RUNG, TOPIC)                                                                  \
@@ -31,7 +31,7 @@ double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
 /* Returns a size as text, for example "4096x1024". */
 ShortText lab_size_text(const LabTopic *topic, LabSize size);
-/* Reads a size from such a text. *error says how to write sizes, or that memory cannot hold it. */
+/* Reads such a text. If it fails, *error says how to write sizes, or that the size is too large. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
 /* Returns a size that takes the emulator only seconds. */
@@ -70,8 +70,8 @@ typedef struct {
   size_t bytes;   /* bytes of one copy */
 } LabBlock;
 
-/* Indices of blocks: inputs and output, which are pinned if topic->on_host and otherwise on the
-   GPU; their pageable copies; and the work array. */
+/* Indices of blocks: inputs, output, pageable copies of inputs and output, and the work array.
+   Inputs and output are in pinned host memory if topic->on_host is true, otherwise on the GPU. */
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 
 /* The arrays of a problem for all its rungs. */
@@ -84,11 +84,12 @@ typedef struct {
   size_t guard; /* bytes of a guard */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
-  void *h_in[LAB_INPUTS], *h_out; /* the inputs' values; the output from lab_arrays_fetch */
-  /* Ranges of `length` outputs are checked; the last may be shorter. Above 4e9 operations and 2048
-     outputs, these are the first 64 outputs, the last 64, and 64 random ranges of 64. */
+  void *h_in[LAB_INPUTS], *h_out; /* values of inputs; output that lab_arrays_fetch copied */
+  /* Outputs are checked in ranges of `length`; the last may be shorter. `sampled` is true above 4e9
+     operations and 2048 outputs: only the first 64, the last 64 and 64 random ranges are checked.
+   */
   bool sampled;
-  int64_t count, ranges, length; /* `count` elements of the output */
+  int64_t count, ranges, length; /* outputs; ranges; outputs of a range */
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
@@ -103,7 +104,7 @@ LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t po
 
 /* Poisons the first copy of the output, and the work array. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the output to h_out. *outside is a clause if the rung wrote anything else, or NULL. */
+/* Copies the output to h_out. *outside is NULL, or a clause if the rung wrote anything else. */
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 
@@ -116,30 +117,30 @@ typedef struct {
   json_t *line;
 } LabRow;
 
-/* run.c calls these functions. A GPU has them in cuda/gpu.c. The emulator has only lab_watch, in
-   emulated/counts.c; the others are then NULL. */
+/* run.c calls these functions. For a GPU they are in cuda/gpu.c. For the emulator there is
+   only lab_watch, in emulated/counts.c, and the other functions are NULL. */
 
-/* Starts or ends the watch of an untimed call. Returns an error as a clause, or "". */
+/* Starts or ends the watch of a call that is not timed. Returns "" or, on error, a clause. */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
 /* Adds the kernel's registers and its blocks per multiprocessor to the row. */
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) LAB_CUDA;
-/* Times a row. `once` is the seconds of the checked run, a first estimate. */
+/* Times a row. `once` is a first estimate: the seconds of the run that was checked. */
 bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error) LAB_CUDA;
 
-/* Runs the rungs of a table. Sets "reason" if the size is refused. Fails if the GPU failed. */
+/* Runs a table's rungs. Sets its "reason" if the size is refused. Fails if the GPU fails. */
 bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
                  Error *error) LAB_CUDA;
 
 /* Starts the GPU (measure/cuda/rung.h). */
 bool gpu_start(Error *error) LAB_CUDA;
-/* Adds the GPU to the record and, if `rates`, measures its ceilings. */
+/* Adds the GPU to the record and, if `rates` is true, measures its ceilings. */
 bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds the line of a topic: its description and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table whose topic and ceiling the record has. In memory, its rows get further fields. */
+/* Adds a table after its topic and ceiling. Its rows get further fields in memory only. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);

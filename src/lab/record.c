@@ -82,7 +82,7 @@ static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
 }
 
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error) {
-  static const int64_t MOST = (int64_t)1 << 40; /* maximum elements of any two dimensions */
+  static const int64_t MOST = (int64_t)1 << 40; /* maximum product of two dimensions */
   if (!read_size(topic, text, size))
     return error_set(error, "--size of %s must be '%s', as in %s, not '%s'", topic->name,
                      topic->dims, lab_size_text(topic, topic->sizes[0]).text, text);
@@ -114,7 +114,7 @@ const json_t *lab_ceiling(const Record *record, const json_t *topic) {
                              : "float32 multiply-adds alone");
 }
 
-/* Returns the rung of that name, or NULL, and sets its number in the topic, which counts from 1. */
+/* Returns the rung of that name, or NULL. Sets *number to the rung's place in the topic, from 1. */
 static json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   *number = 0;
   foreach_in (rung, json_object_get(topic, "rungs")) {
@@ -124,7 +124,7 @@ static json_t *find_rung(const json_t *topic, const char *name, size_t *number) 
   return NULL;
 }
 
-/* Returns the ms of the first or, if `best`, of the fastest timed row of that kind, or NAN. */
+/* Returns the ms of the first timed row of that kind, or of the fastest if `best`. May be NAN. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)

@@ -20,7 +20,7 @@ typedef struct {
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {
-    /* If a title is NULL, the topic's dimensions or its unit are the title. */
+    /* A column whose title is NULL has the topic's dimensions or unit as its title. */
     {"#", .key = "number", .format = "%.0f", .in = LADDER},
     {NULL, .left = true, .key = "size", .in = OTHERS},
     {"rung", .left = true, .key = "rung"},
@@ -88,7 +88,7 @@ static bool shown_before(const Ladder *l, const char *rung) {
   return false;
 }
 
-/* Prints each rung's lesson with the rung's number, once in a topic. */
+/* Prints the number and the lesson of each rung that no earlier ladder of the topic has. */
 static void print_lessons(const Ladder *l, bool markdown) {
   const char *bold = markdown ? "**" : "";
   double last = 0;

@@ -9,7 +9,7 @@
               and the times of an epoch of one network, or the reason why there are none
      part     of (a run), name, value, unit, share: a part of the whole
      topic    a ladder of mlp-lab, with its rungs
-     table    that ladder's results in one problem at one size: a row for each rung and point */
+     table    a topic's results in one problem at one size: a row for each rung and point */
 #pragma once
 
 #include <jansson.h>
@@ -60,15 +60,15 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
 /* Closes the file and frees the lines. Returns true if `good` and all lines were written. */
 bool record_close(Record *record, bool good, Error *error);
 
-/* Returns the next line of a kind from *at on, or NULL, and moves *at behind it. In `pairs`, each
-   key comes before the text that the line must have there; NULL allows any text. NULL ends the
-   list. */
+/* Returns the next line of a kind from *at on, or NULL. Sets *at to the line after it. `pairs` is
+   a list of keys, each followed by the text that the line must have under this key. A text that is
+   NULL allows any text. A key that is NULL ends the list. */
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs);
 
 #define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* record_find returns the first such line, record_first the first line of that kind; or NULL. */
+/* record_find returns the first line that matches, record_first the first of a kind; or NULL. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 #define record_first(RECORD, KIND) record_find(RECORD, KIND, NULL)

@@ -1,4 +1,4 @@
-/* The baseline: a level whose matrix products run in cuBLAS, and whose other kernels are small. */
+/* The baseline of mlp-bench: cuBLAS computes matrix products, and small kernels do the rest. */
 #include "bench/bench.h"
 #include "engine/cuda/cuda_state.h"
 #include "measure/cuda/rung.h"
@@ -33,9 +33,9 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
                                          : status;
 }
 
-/* Queues C (m, n) = op(A) op(B), where op may transpose; sums have `depth` terms. Matrices are
-   row-major; a_columns and b_columns are their columns in memory. cuBLAS is column-major, so this
-   computes C^T = op(B)^T op(A)^T. */
+/* Queues C (m, n) = op(A) op(B), where op may transpose and each sum has `depth` terms. In memory,
+   A has a_columns columns and B has b_columns. Our matrices are row-major, cuBLAS's column-major,
+   so this computes C^T = op(B)^T op(A)^T. */
 static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
                         int depth) {
@@ -77,7 +77,7 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
   return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
 }
 
-/* One kernel updates all parameters, which lie in one array. The padding's gradient is 0. */
+/* One kernel updates the array of all parameters. The array has padding, whose gradient is 0. */
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   (void)first, (void)end;
   const size_t count = e->engine.config.network.floats;

@@ -17,7 +17,7 @@ const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_so
 
 enum { FIELD = 21, LARGE_EVERY = 61 };
 
-/* Returns the sum of three uniform numbers of 21 bits, from -1 to 1. The sum's variance is 1. */
+/* Returns the sum of three uniform numbers from -1 to 1 (of 21 bits each). Its variance is 1. */
 static float sum_of_three(uint64_t bits) {
   int32_t sum = -3 * (1 << (FIELD - 1));
   for (int i = 0; i < 3; i++) sum += (int32_t)(bits >> i * FIELD & ((1u << FIELD) - 1));
@@ -58,7 +58,7 @@ static bool is_pageable(int block) {
   return block >= LAB_PAGEABLE && block != LAB_WORK;
 }
 
-/* Returns the bytes between the starts of adjacent copies. */
+/* Returns the bytes from the start of one copy of a block to the start of the next copy. */
 static size_t stride_of(const LabArrays *a, int block) {
   return round_up(a->blocks[block].bytes, ALIGNMENT) + a->guard;
 }
@@ -127,8 +127,8 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses the number of copies. If possible, they would fill the L2 cache twice, so that timed
-   calls on one copy after another find no data there. */
+/* Chooses the number of copies, if possible enough to fill the L2 cache twice. Timed calls use one
+   copy after another. With so many copies, a call finds none of its data in the cache. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;

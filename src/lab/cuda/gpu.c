@@ -31,14 +31,14 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
 }
 
 static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
-/* In seconds. Slower calls get fewer samples, because nine would take long. */
+/* seconds; a call above SLOW gets SLOW_SAMPLES samples, and above VERY_SLOW no further sample */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
   const LabArrays *arrays;
   const LabRow *row;
-  int next; /* the next call's copy of the arrays */
+  int next; /* number of the copy of the arrays that the next call uses */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {

@@ -10,8 +10,8 @@
 #include "base/random.h"
 #include "engine/cuda/cuda_error.h"
 
-enum { FEW = 65536 };                   /* maximum outputs of a range */
-enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* elements of a random range; number of ranges */
+enum { FEW = 65536 };                   /* maximum number of outputs in a range */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* outputs of a sampled range; number of ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {
@@ -66,7 +66,7 @@ static bool is_right(double got, double expected, double allowed) {
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* Returns the error in ulp, float32's spacing at `expected`. Below FLT_MIN, this is 2^-149. */
+/* Returns the error in ulp, the spacing of float32 at `expected` (2^-149 below FLT_MIN). */
 static double error_in_ulp(double got, double expected) {
   if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;
@@ -86,7 +86,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < a->ranges; i++) {
     LabRange r = range_of(a, i);
-    double own[FEW]; /* the rung's own bounds, used instead of the problem's */
+    double own[FEW]; /* errors that the rung allows, instead of the problem's */
     Verdict found = {.wrong = INT64_MAX};
     if (rung->allowed) {
       r.allowed = own;
@@ -108,8 +108,8 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* Sets the row's outcome and, unless `note` is "", a clause with the reason. A right row gets no
-   "check". */
+/* Sets "check" to the outcome, but removes it if the outcome is right. Sets "note" to the reason,
+   unless `note` is "". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
   if (strcmp(outcome, LAB_RIGHT) != 0) record_text(row->line, "check", outcome);
@@ -120,7 +120,7 @@ static bool is_wrong(const LabRow *row) {
   return text_is(row->line, "check", LAB_WRONG);
 }
 
-/* Runs a row once. The returned status may come from an earlier kernel. */
+/* Runs a row's rung once. The error that it returns may come from an earlier kernel. */
 static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *record,
                             ShortText *note, double *seconds) {
   LabCall call = lab_arrays_call(a, row->rung, row->point, 0);
@@ -172,7 +172,7 @@ static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, 
   return true;
 }
 
-/* Runs the row, judges it, and sets the seconds of the run. */
+/* Runs the row's rung, judges its output, and sets *seconds to the time of the run. */
 static bool check_once(const LabArrays *a, const LabRow *row, double *seconds, Error *error) {
   LabRecord record = {0};
   ShortText note;
@@ -236,7 +236,7 @@ static void close_streams(const LabCall *call) {
   if (call->stream) cudaStreamDestroy(call->stream);
 }
 
-/* Removes a table's rows, and adds the reason. */
+/* Removes a table's rows, and adds the reason why there are none. */
 static bool set_reason(json_t *table, const char *reason) {
   json_array_clear(json_object_get(table, "rows"));
   record_text(table, "reason", reason);

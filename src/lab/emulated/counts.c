@@ -30,7 +30,7 @@ static void name_arrays(const LabArrays *a) {
                     (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
 }
 
-/* Returns the count that the topic's predicted number predicts, in the same unit. */
+/* Returns the counted number, in the unit in which the topic's rungs predict it. */
 static double count(const LabArrays *a, const EmulatorCounts *c) {
   enum { SECTOR = 32, WARP = 32 };
   const LabTopic *t = a->topic;

@@ -6,7 +6,7 @@
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
-enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* every multiprocessor is full for some ms */
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* these fill every multiprocessor for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
 /* The arrays of the rungs, and the ceiling that is measured. */
@@ -40,7 +40,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
 
-/* ceilings_add multiplies FMA's amount by the multiprocessors, and COPY's by the bytes. */
+/* ceilings_add multiplies the amount of FMA by Stand.blocks, and that of COPY by Stand.bytes. */
 static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, false, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, false, 2, "GB/s"},

@@ -22,7 +22,7 @@ uint64_t launch_count(void) {
            cudaStream_t stream),                                                                   \
           (kernel, grid, block, arguments, shared, stream))
 
-/* nvcc turns <<< >>> into the first of these functions or, in newer toolkits, into the second. */
+/* nvcc turns <<< >>> into a call of the first function or, in newer toolkits, of the second. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);

@@ -41,5 +41,5 @@ typedef enum {
   CEILINGS
 } Ceiling;
 
-/* Measures ceilings first to end - 1 and adds a line for each ceiling. Stops if one fails. */
+/* Measures ceilings first to end - 1 and adds a line for each ceiling. Stops at a failure. */
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);
