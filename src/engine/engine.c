@@ -76,7 +76,7 @@ static Engine *join_ranks(Engine *engine, Ranks *ranks, Error *error) {
 /* Checks that each rank has a GPU that works. If not, chooses the CPU and sets device->reason. */
 static bool look(Device *device, Ranks *ranks, Error *error) {
   const bool mine = engine_cuda_available(&device->reason);
-  double lacks = !mine; /* ranks without a GPU */
+  double lacks = !mine; /* number of ranks without a GPU */
   device->looked = true;
   if (!ranks_sum_doubles(ranks, &lacks, 1, error)) return false;
   if (mine && lacks > 0) error_set(&device->reason, "another rank has no GPU");

@@ -15,8 +15,8 @@
 typedef struct {
   Training training;
   Network network;
-  Ranks *ranks;          /* the processes that train this network; NULL if there is one */
-  int engines;           /* engines that share this process's memory; 0 means one */
+  Ranks *ranks; /* the processes that train this network; NULL if there is only one process */
+  int engines;  /* engines that share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows that a staging buffer holds, a multiple of the batch */
 } EngineConfig;
@@ -95,7 +95,7 @@ typedef struct {
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have. A member is an engine that trains another network
-     on the same rows. If the result is 0 or `members` is NULL, networks train in sequence. */
+     on the same rows. If it returns 0 or is NULL, networks train in sequence. */
   int (*members)(Engine *engine);
   /* Opens a member. Members close before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
@@ -139,19 +139,19 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
 /* Opens an engine, with parameters initialised from config->training.seed, or returns NULL. Every
    rank opens an engine, uploads all rows and makes the same calls of train. train uses this rank's
    part of each step's rows and adds the ranks' gradients; collect adds their sums. Other calls
-   concern this process alone. */
+   do not involve other ranks. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
-/* Does the same on the current CUDA device. In a build without CUDA it fails and says so. */
+/* Opens an engine on the current CUDA device in the same way. Fails in a build without CUDA. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
-/* Makes one of the host's GPUs the current device, if there are any. Each rank gets its own GPU. */
+/* If the host has GPUs, makes one of them the current device. Each rank gets its own GPU. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
 /* Adds the *sums of all ranks and stores the result in *sums. All ranks must call this. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
-/* These checks fail, with *error set, if the engine has no such rows or steps. */
+/* These checks set *error and return false if the engine has no such rows or steps. */
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);

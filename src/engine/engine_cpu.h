@@ -33,15 +33,15 @@ typedef struct {
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
   float *y;           /* (capacity, out): activations or, in the last layer, logits */
   float *dy;          /* (capacity, out): the gradient of the output before activation */
-  size_t gradient;    /* where the layer's gradient, (in + 1, out), begins in `gradients` */
+  size_t gradient;    /* index in `gradients` of the layer's gradient, (in + 1, out) */
 } Layer;
 
-/* Scaled pixels in panels for GemmTerms. A panel leaves out terms whose GEMM_PANEL values are 0. */
+/* Scaled pixels in panels for GemmTerms. A term whose GEMM_PANEL values are 0 is left out. */
 typedef struct {
   size_t length;   /* maximum terms of a panel */
   float *values;   /* (panels, length, GEMM_PANEL) */
   uint32_t *index; /* (panels, length): the number of each kept term */
-  size_t *terms;   /* (panels): how many terms a panel keeps */
+  size_t *terms;   /* (panels): the number of terms that the panel keeps */
 } Panels;
 
 typedef struct {
@@ -49,8 +49,8 @@ typedef struct {
   const GemmKernels *kernels;
   size_t capacity; /* rows of the largest block, a multiple of GEMM_PANEL */
   Layer layer[NETWORK_MAX_LAYERS];
-  uint32_t *identity;   /* 0, 1, 2, ...: the GemmTerms.index of a product that skips no terms */
-  const uint8_t **row;  /* (capacity): where each row of the block begins */
+  uint32_t *identity;   /* 0, 1, 2, ...: the GemmTerms.index for a product with all terms */
+  const uint8_t **row;  /* (capacity): pointers to the rows of the block */
   uint16_t *label;      /* (capacity) */
   Panels rows, columns; /* `rows` is packed for forward, `columns` for the gradient */
   double *loss;         /* (capacity) */
@@ -87,7 +87,7 @@ typedef struct {
 bool cpu_train(Engine *engine, const TrainRange *range, Error *error);
 bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
 
-/* Updates `count` adjacent parameters of a layer, from index `at` on, by the training's rule. */
+/* Updates `count` parameters of a layer, from index `at` on, by the rule of the configuration. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step);
 

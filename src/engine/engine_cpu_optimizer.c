@@ -1,6 +1,6 @@
-/* Updates parameters of the CPU engine by any rule of optimizer.h. Weights under sgd are the
-   exception: gemm_cpu_tile.h updates them. Other rules divide and take roots. This file is compiled
-   without errno for math errors, so that the compiler can vectorise these rules. */
+/* Updates parameters of the CPU engine by any rule of optimizer.h. Only for
+   sgd, gemm_cpu_tile.h updates the weights. Other rules divide and take roots. So this file is
+   compiled without errno for math errors, which lets the compiler vectorise these rules. */
 #include "engine/engine_cpu.h"
 
 /* Updates `count` adjacent parameters by a rule of this kind. */
@@ -16,7 +16,7 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* an unused stand-in */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* without one, v is not used */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

@@ -1,9 +1,9 @@
 /* A training step of the CPU engine on OpenMP threads. A call of train is one parallel region. A
-   step has two halves, and a barrier ends each half. In the first, each thread runs forward and
-   backward for its own rows. In the second, each thread computes the gradient of its own weights
-   over all rows, and updates these weights. No sum is split over threads, so the bits do not depend
-   on their number. With several ranks, threads store gradients, which the ranks add before the
-   update. */
+   step has two halves; each ends with a barrier. In the first half, each thread runs forward and
+   backward for its own rows. In the second half, each thread computes the gradient of its own
+   weights over all rows, and updates these weights. No sum is split over threads, so the bits do
+   not depend on the number of threads. With several ranks, threads store gradients, which the ranks
+   add before the update. */
 #include "engine/engine_cpu.h"
 
 #include <omp.h>
@@ -19,8 +19,8 @@ enum {
   MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
 };
 
-/* Makes this thread replace numbers below 1e-38 by 0, because they are slow on some processors. If
-   `flush` is false, ends this replacement. */
+/* If `flush`, makes this thread replace numbers below 1e-38 by 0, because such numbers are slow on
+   some processors. Otherwise, ends the replacement. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
   const unsigned both = 0x8040; /* flush to zero, denormals are zero */
@@ -61,8 +61,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Packs a panel of four rows, whose terms are pixels or, if `columns`, of four columns of pixels,
-   whose terms are rows. Skips terms that are all black, if the network reads black as 0. */
+/* Packs a panel of four rows; its terms are pixels. If `columns`, packs four columns of pixels; the
+   terms are rows. Skips terms that are all black, if the network reads black as 0. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -147,8 +147,8 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   }
 }
 
-/* Computes each row's loss, whether the row is correct, and the gradient of the logits. The
-   gradient belongs to the mean loss over all_rows rows. */
+/* Computes each row's loss, whether its prediction is correct, and the gradient of the logits. The
+   gradient is that of the mean loss over all_rows rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;
@@ -199,7 +199,7 @@ static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
 /* ---- the second half of a step: weights ------------------------------------------------------ */
 
 /* Returns the first panel of weights that a thread owns. Thread t owns panels first_panel(t) to
-   first_panel(t + 1) - 1 in every step, so they stay in its core's cache. */
+   first_panel(t + 1) - 1 in every step, so the weights stay in the cache of the thread's core. */
 static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }

@@ -1,6 +1,6 @@
-/* The CPU engine's three matrix products. Each call computes a tile and applies the operation that
-   follows. A tile is GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m, j)
-   b(index[j], n), held in registers. Terms are added in order of j, so the bits do not depend on
+/* The CPU engine's three matrix products. Each call computes a tile and applies the operation after
+   the product. A tile is GEMM_PANEL rows by up to `width` columns of c(m, n) = sum over j of a(m,
+   j) b(index[j], n), held in registers. Terms are added in order of j, so the bits do not depend on
    the tile's width or the thread. `index` can skip terms that are 0 in all rows of a panel; four
    fifths of MNIST's pixels are 0. */
 #pragma once

@@ -4,8 +4,8 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer; MNIST's take 6 MB. With fewer rows, training would start earlier, but
-   its launches would be too short. */
+/* Rows of a staging buffer; 8192 rows of MNIST take 6 MB. With fewer rows, training would start
+   earlier, but its launches would be too short. */
 enum { LOADER_ROWS = 8192 };
 
 /* Returns LOADER_ROWS rounded down to whole steps, or one step if that is longer. */
@@ -17,7 +17,7 @@ static inline uint64_t loader_staging_rows(int batch) {
 typedef struct {
   Engine *engine;
   DatasetReader *reader;
-  uint64_t start; /* the dataset row where the first row goes */
+  uint64_t start; /* the dataset row to which the reader's first row goes */
   bool ring;      /* streaming: buffer s always goes to dataset row start + s * staging_rows */
   uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
   uint64_t done;            /* rows of all windows so far */

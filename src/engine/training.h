@@ -18,7 +18,7 @@ typedef enum {
 typedef struct {
   LrScheduleKind kind;
   float rate, decay;
-  int warmup; /* how many first epochs raise the rate to its full value */
+  int warmup; /* number of epochs at the start in which the rate rises to its full value */
 } LrSchedule;
 
 /* Returns the learning rate of epoch `epoch` of `epochs`, counted from 0. Warm-up epoch e of w has
@@ -66,7 +66,7 @@ typedef struct {
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* RESIDENT_YES if the rows fit in half the host's memory and in the device's */
+  RESIDENT_AUTO, /* RESIDENT_YES if rows fit in half the host's memory and in device memory */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files again */
 } Residency;
@@ -75,7 +75,7 @@ typedef struct {
   HiddenSizes hidden;
   int classes, epochs;
   LrSchedule schedule;
-  int early_stop; /* stop after so many epochs without a better result; 0 never stops */
+  int early_stop; /* stop after this many epochs without a better result; 0 never stops */
   Residency resident;
   int batch;             /* rows of a step over all ranks, at least 1 */
   uint64_t seed;         /* seeds the first parameters, the order of rows and their augmentation */

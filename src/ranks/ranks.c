@@ -32,21 +32,20 @@ struct Ranks {
   Peer *peers; /* (count) */
   double next_look, waits_since;
   Error missing;     /* message about the missing rank, or empty */
-  bool gone, speaks; /* a rank has ended; this rank must report its end */
+  bool gone, speaks; /* gone: a rank has ended. speaks: this rank must report that */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first environment variable that is set, or 0. The list ends with
-   NULL. */
+/* Returns the number in the first environment variable that is set, or 0. NULL ends `variables`. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);
   return text ? max_int(atoi(text), 0) : 0;
 }
 
-/* Returns the number of ranks. The variables are set by Open MPI's mpirun, by hydra (MPICH and
-   Intel MPI) and by srun. */
+/* Returns the number of ranks. Open MPI's mpirun, hydra (MPICH and Intel MPI) and srun set these
+   variables. */
 static int launched_ranks(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                       NULL};
@@ -281,7 +280,7 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error) {
   return true;
 }
 
-/* There are few values, so every rank gets the values of all ranks and adds them itself. */
+/* Each rank gets the values of all ranks and adds them itself, because there are few values. */
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error) {
   if (!ranks || count == 0) return true;
   double *all = ranks_gather(ranks, values, count * sizeof *values, error);

@@ -3,7 +3,7 @@
 #include "base/sizes.h"
 #include "engine/cuda/cuda_state.h"
 
-/* Makes the engine the owner of `what`, which `release` releases. The newest is released first. */
+/* Makes the engine the owner of `what`. cuda_release_all calls release(what), newest first. */
 static bool own(CudaEngine *e, void *what, cudaError_t (*release)(void *)) {
   e->owned[e->owned_count++] = (Owned){what, release};
   return true;

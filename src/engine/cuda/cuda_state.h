@@ -21,23 +21,23 @@ typedef struct {
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
-  bool unfused;    /* its kernels pass values through d_x, d_z and d_gradient */
-  bool each;       /* `update` runs after each layer's backward; otherwise once, after all layers */
-  bool joins_late; /* a layer's forward waits only for the ranks' update of this layer */
+  bool unfused;    /* the level's kernels pass values through d_x, d_z, d_gradient */
+  bool each;       /* true: `update` runs after each layer's backward; false: once per step */
+  bool joins_late; /* forward of layer l waits only for the ranks' update of layer l */
 } Level;
 
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
   cudaEvent_t copied;       /* on the copy stream: rows are copied; the buffer is free */
-  cudaEvent_t consumed;     /* on the compute stream: work on the buffer's rows has ended */
+  cudaEvent_t consumed;     /* on the compute stream: the work that reads these rows has ended */
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
-/* A wide network stores arrays as planes of fp16 terms. Index WIDE_X + l is for layer l, from 0. */
+/* A wide network's arrays are planes of fp16 terms. WIDE_X + l is the index for layer l, from 0. */
 enum {
   WIDE_X,                      /* the layer's input (forward_rows, size[l]); pixels if l is 0 */
-  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); a head has none, d is NULL */
+  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); d is NULL for a head */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* gradient of the layer's output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
@@ -47,7 +47,7 @@ typedef struct {
   uint32_t *d_largest;
 } WideNetwork;
 
-/* The work since the last check of ResultSums.overflowed. If that is set, the work is repeated. */
+/* Holds the work since ResultSums.overflowed was last checked, to repeat it if the flag is set. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* a range of 0 steps means that its rows were evaluated */
@@ -72,7 +72,7 @@ typedef struct {
   cudaStream_t stream, updates; /* streams of the sums and of the updates that use sums */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: the update of the bucket that starts at l */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 once waited for */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 after the wait for it */
   bool closes;                    /* the engine is closing, so waits are short */
 } RankSums;
 
@@ -101,7 +101,7 @@ struct CudaEngine {
   int forward_rows; /* rows that the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
 
-  CudaEngine *first; /* the engine that opened this member and owns the rows; or NULL */
+  CudaEngine *first; /* in a member, the engine that opened it; otherwise NULL */
   bool may_join;     /* the engine may have members, because no level was asked for */
   int device;        /* the device's number in CUDA */
 
@@ -119,10 +119,10 @@ struct CudaEngine {
   float *d_parameters;      /* trained parameters */
   float *d_average;         /* the average of the parameters; NULL if training keeps none */
   float *d_momentum;        /* momentum or first moment; the second moment, if any, follows it */
-  float *d_gradient;        /* like d_parameters; NULL if updates keep gradients in registers */
+  float *d_gradient;        /* of d_parameters; NULL if gradients stay in registers */
   float *d_x;               /* pixels as floats, if needed: (forward_rows, inputs) */
   float *d_z;               /* (forward_rows, widest), at levels none, exercise and library */
-  float *d_largest, *d_sum; /* (forward_rows), at level exercise */
+  float *d_largest, *d_sum; /* (forward_rows), of each row's logits, at level exercise */
   float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation[l] */
   WideNetwork wide;                            /* used if engine.wide */
@@ -130,16 +130,16 @@ struct CudaEngine {
 
   StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
   uint32_t positions_before;                  /* number of positions of the previous range */
-  const uint8_t *d_captured;                  /* the d_train_on that the graphs read */
-  TilesPlan tiles;                            /* plan of level epoch; 0 blocks means no tiles */
+  const uint8_t *d_captured;                  /* d_train_on when the graphs were captured */
+  TilesPlan tiles;                            /* plan of level epoch; without tiles, 0 blocks */
   void *d_steps;                              /* scratch of level epoch, or of a cluster */
   void *d_mail;                               /* mail of level epoch */
   void *d_work;                               /* scratch of the gradient updates */
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, which excludes weight decay, or chooses a level if it is
-   NULL. Calls close_library for `library` when the engine closes or cannot open. */
+/* Opens an engine at the caller's `level`, which excludes weight decay. If `level` is NULL, chooses
+   a level. Calls close_library for `library` when the engine closes or cannot open. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
@@ -167,7 +167,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns how many bf16 terms replace a float32 in level layer; planes have one fp16 term less. */
+/* Returns how many bf16 terms replace a float32 at level layer. Planes have one fp16 term less. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -237,7 +237,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch);
 /* Allocates the planes of level_wide. */
 bool wide_allocate(CudaEngine *e, Error *error);
 /* Sets all scales from the activations and, if `trains`, the gradients of the `rows` rows that
-   level_layer last ran. Then sets the planes of weights. A logit's gradient is at most `bound`. */
+   level_layer ran last. Then sets the planes of weights. A logit's gradient is at most `bound`. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
 /* Records a range before it is queued. A range of 0 steps means that its rows are evaluated. */
@@ -247,7 +247,7 @@ bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
 /* Returns the logits, like cuda_queue_rows, and repeats the work if a number was out of range. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
-/* Queue the training of a range, and the forward pass over rows (in engine_cuda.c). */
+/* In engine_cuda.c: queue the training of a range, and the forward pass over rows. */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 

@@ -53,7 +53,7 @@ static bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t 
   return cuda_done(status, "uploading rows", error);
 }
 
-/* Marks the end of the queued work on these rows for the staging buffers that filled the rows. */
+/* Records the event `consumed` of each staging buffer whose last upload wrote any of these rows. */
 static cudaError_t consume(CudaEngine *e, uint64_t first_row, uint64_t rows) {
   for (int s = 0; s < 2; s++) {
     const Staging *staging = &e->staging[s];
@@ -84,8 +84,8 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-/* Returns the end of the part of a range that begins with `step`. A wide network has one set of
-   scales per part. So a part has few steps. A last step with less than half a batch gets its own
+/* Returns the end of the part of a range that begins with `step`. A wide network sets its scales
+   once per part, so a part has few steps. A last step with less than half a batch gets its own
    part, because fewer rows mean larger gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
@@ -137,7 +137,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass. If `logits` is NULL, adds to the sums; otherwise waits for logits. */
+/* Queues the forward pass. If `logits` is NULL, adds to the sums; else waits for the logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
@@ -359,7 +359,7 @@ bool engine_cuda_available(Error *reason) {
          cuda_done(kernels_can_run(NULL), what, reason);
 }
 
-/* Returns an engine with the fields that follow from the configuration, and nothing allocated. */
+/* Returns an engine without arrays or streams. Sets only fields that follow from `config`. */
 static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
   CudaEngine *e = calloc(1, sizeof *e);
   if (!e) return error_null(error, "out of memory for the engine");

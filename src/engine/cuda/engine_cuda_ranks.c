@@ -1,5 +1,5 @@
 /* Training by several ranks. Each rank uses one GPU, and NCCL adds the ranks' gradients. Sums and
-   updates by sums have their own streams, so they overlap with other layers' gradients and the next
+   updates run on their own streams, so they overlap with other layers' gradients and with the next
    step's forward. NCCL's order of additions depends only on the ranks and the number of values, and
    all ranks get the same bits. The first engine loads NCCL. */
 #include "engine/cuda/cuda_state.h"
@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* The last three are NULL if the library lacks them. NCCL has all three since release 2.27. */
+  /* The last three pointers are NULL if NCCL lacks the functions (releases before 2.27). */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,

@@ -2,7 +2,7 @@
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* steps of the long graph; its launch costs as much as a one-step launch */
+  GRAPH_STEPS = 64, /* steps of the long graph; launching it costs as much as a one-step graph */
   /* Minimum and maximum values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
      cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
@@ -164,7 +164,7 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues `steps` full steps and a step of `rest` rows as one graph, which it captures if needed. */
+/* Queues `steps` full steps and a step of `rest` rows as one graph. Captures it if needed. */
 static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
   if (steps == 0 && rest == 0) return cudaSuccess;
   if (by->steps != steps || by->rest != rest) forget_graph(by);
@@ -268,7 +268,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Libraries load their kernels in a first step. So a step of no rows precedes the capture. */
+    /* Libraries load their kernels in a first step, so a step without rows precedes the capture. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -284,7 +284,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
 
 enum { PROBE_ROWS = 64 }; /* rows from which the scales are computed */
 
-/* Runs level layer on the view's first rows, also backward if `trains`. Then sets the scales. */
+/* Runs forward and, if `trains`, backward on the view at level layer. Then sets the scales. */
 static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bound) {
   Precision *precision = &e->engine.config.training.precision, before = *precision;
   if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;

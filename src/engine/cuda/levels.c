@@ -1,5 +1,5 @@
 /* The kernels that a step launches at level none and at level layer. To see fusion, compare the two
-   tables below, whose comments name the kernels. The functions come in the same order. step() of
+   tables below, whose comments name the kernels. The functions are in the tables' order. step() of
    engine_cuda_steps.c loops over the layers. For 784-300-100-10, level none launches 28 kernels per
    step, which pass every intermediate result through global memory. Level layer launches 5 kernels,
    which keep most results on the chip. */
@@ -132,7 +132,7 @@ const Level level_layer = {
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax if the last layer is large */
     .backward = backward_layer, /* backward, except in the last layer after head */
-    .update = update_layer,     /* updates: gradients and updates of all layers */
+    .update = update_layer,     /* updates: it computes all gradients and updates all layers */
 };
 
 /* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-  SPINS = 2000, /* polls before the thread yields its core; there may be more ranks than cores */
+  SPINS = 2000, /* polls before the thread yields its core, because ranks may share cores */
   LOOKS = 64,   /* polls between two calls of RanksWait */
 };
 
