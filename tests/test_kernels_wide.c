@@ -1,14 +1,14 @@
 /* Compares the products of wide layers (layer/wide.cu) with the float64 reference, on shapes that
-   are no multiples of a tile. Tests the planes of fp16 terms that they read and write. */
+   are no multiples of a tile. Tests the planes of fp16 terms that these kernels read and write. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* The ways to multiply: as in a run, and by mma.sync with each of two tile sizes. */
+/* Number of ways to multiply: as in a run, or by mma.sync with one of two tile sizes. */
 enum { WAYS = 3 };
 
-/* Returns in how many ways a shape is tried. Large shapes are tried in one way, since the reference
-   takes long. */
+/* Returns the number of ways to try for a shape. A large shape is tried in one way, since the
+   reference takes long. */
 static int ways_of(Shape s) {
   return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }
@@ -23,7 +23,7 @@ static bool choose_way(int way, int ways) {
 #define EACH_TERMS() for (int terms = 1; terms <= 2; terms++)
 #define EACH_WAY(ways) for (int way = 0; choose_way(way, ways); way++)
 
-/* Returns the largest magnitude, or 1 if all values are 0. */
+/* Returns the largest absolute value, or 1 if all values are 0. */
 static double largest_of(const double *values, size_t count) {
   double largest = 0;
   for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(values[i]));
@@ -37,7 +37,7 @@ static Planes planes_of(Values v, int terms, int rows, int columns) {
   return p;
 }
 
-/* Returns a layer's input. Pixels have one term. */
+/* Returns a layer's input as planes. Pixels need only one term. */
 static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms, Shape s) {
   if (!pixels) return planes_of(x, terms, s.rows, s.in);
   const float of_pixels = 255;
@@ -47,7 +47,7 @@ static Planes input_planes(const Batch *batch, Values x, bool pixels, int terms,
   return p;
 }
 
-/* Returns the value of an fp16 number, given by its bits. */
+/* Returns the value of the fp16 number with these bits. */
 static float term(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
   const float magnitude = exponent == 31  ? (fraction ? NAN : INFINITY)
@@ -71,14 +71,14 @@ static float *values_of(Planes p) {
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
 
-/* Returns the error allowed to a kernel that reads and writes planes of `terms` terms. Writing them
-   is one more rounding. */
+/* Returns the allowed error of a kernel that reads and writes planes of `terms` terms. The writing
+   of planes is one more rounding. */
 static double planes_bound(int terms, int k, int others) {
   return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
 }
 
-/* The last term of a split has 11 bits. It has fewer if it is below fp16's normal range, with an
-   error of at most 2^-25 after a scaling that makes the largest value 2^11 or more. */
+/* The last term of a split has 11 bits. Below fp16's normal range it has fewer bits. The error is
+   then at most 2^-25, after a scaling that makes the largest value 2^11 or more. */
 static void assert_split(float value, float expected, int terms) {
   const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
@@ -107,8 +107,8 @@ WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes, Shape s, uint64
   }
 }
 
-/* Scaling makes the largest value of an array, unless it is 0, 2^11 to 2^12 or as near as scales
-   allow. The scale of a gradient is computed from a bound on the gradient of the logits. */
+/* Scaling brings the largest value of an array, unless it is 0, to 2^11 to 2^12, or as near as
+   scales allow. A gradient's scale is computed from a bound on the gradient of the logits. */
 KERNEL_TEST(test_scales) {
   enum { COUNT = 1001, ARRAYS = 5 };
   static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
@@ -125,8 +125,8 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* Every kernel that writes planes reports a value beyond fp16. A tile's rows beyond the end of the
-   array are never reported. */
+/* Every kernel that writes planes reports a value beyond fp16. Values in a tile's rows beyond the
+   array's end are never reported. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {
@@ -147,8 +147,8 @@ KERNEL_TEST(test_overflow) {
   }
 }
 
-/* A weight or a row is far larger than all others, or all values are tiny. Sums without large
-   values must be as exact as in other cases. */
+/* A weight or a row is far larger than all others, or all values are tiny. Sums of the small values
+   must be as exact as in other cases. */
 KERNEL_TEST(test_far_apart) {
   static const struct {
     double weight, row, all;
@@ -176,8 +176,8 @@ KERNEL_TEST(test_far_apart) {
   }
 }
 
-/* Tiles are 128 x 128 x 64. These shapes end at or beside the edge of a tile, have more tiles than
-   a GPU has multiprocessors, have sums that are long enough to be split, or have sums so short that
+/* Tiles are 128 x 128 x 64. Some of these shapes end at or beside the edge of a tile. Others have
+   more tiles than a GPU has multiprocessors, sums long enough to be split, or sums so short that
    the ring of stages holds several tiles. */
 static const Shape wide_shapes[] = {
     {129, 65, 127},    {128, 64, 128},   {127, 128, 129}, {256, 192, 256},
@@ -245,7 +245,7 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   }
 }
 
-/* The planes hold the numbers that launch_head stores as floats. Results have the same bits. */
+/* The planes must hold the numbers that launch_head stores as floats, and results the same bits. */
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
@@ -292,12 +292,12 @@ static WideLayer make_wide_layer(const Batch *batch, Layer layer, int terms) {
 static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   const size_t weights = w_count(l->layer.shape);
   assert_layer_updated("wide update", &l->layer, rule, fp16_split(l->terms));
-  const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes hold the new weights */
+  const float *w = fetch_floats(l->layer.p.w.d, weights); /* the planes must hold the new weights */
   const float *planes = fetch_floats(values_of(l->update.w), weights);
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-/* A stored gradient is the gradient that an update uses. Nothing else is written with it. */
+/* A stored gradient must equal the gradient that an update uses. Nothing else may be written. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -337,7 +337,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
   }
 }
 
-/* The parts of a split sum are added in a fixed order, whichever part is ready last. */
+/* The parts of a split sum must be added in a fixed order, whatever part is ready last. */
 KERNEL_TEST(test_same_bits) {
   if (!wide_by()) skip();
   if (ON_EMULATOR) skip_because("the emulator has one order");

@@ -1,12 +1,12 @@
 /* Compares every rung of the kernel lab with its reference. The harness must find rungs that are
-   wrong on purpose. TEST_QUICK, for compute-sanitizer, has small sizes and no guard zones. */
+   wrong on purpose. TEST_QUICK, for compute-sanitizer, tests small sizes without guard zones. */
 #include "support/cuda_only.h"
 
 #include "base/random.h"
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* Checks a rule for topic t; `part` names the part of t. */
+/* Checks that a rule holds for topic t. `part` names the part of t in the message. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
 
@@ -54,7 +54,7 @@ static double plane(LabSize size) {
   return (double)(size.dim[0] * size.dim[1]);
 }
 
-/* A reference that copies the input. */
+/* A reference whose expected output is the input. */
 static void the_input(const LabRange *range) {
   const float *input = (const float *)range->h_in[0] + range->first;
   for (int64_t i = 0; i < range->count; i++) {
@@ -95,7 +95,7 @@ static void needs_device(void) {
   if (!ON_EMULATOR) needs_gpu();
 }
 
-/* Returns the table that lab_measure fills; it must succeed. */
+/* Returns the table that lab_measure fills. lab_measure must succeed. */
 static json_t *measure(const LabTopic *topic, int problem, LabSize size, LabHow how) {
   json_t *table = lab_table(topic, problem, size);
   if (!lab_measure(table, topic, problem, size, &how, &error)) fail_msg("%s", error.text);
@@ -116,7 +116,7 @@ static cudaError_t unwritten_last(const LabCall *call) {
                          cudaMemcpyDefault, call->stream);
 }
 
-/* Copies as a right rung does, then changes the byte at `place` in an array. */
+/* Copies like a right rung. Then changes the byte at `place` in an array. */
 static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
   const cudaError_t status = copy_right(call);
   char *at = (char *)array + place; /* changes a const input on purpose */
@@ -202,7 +202,7 @@ static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Returns size `index`: edge cases, which differ in each dimension, the largest, random sizes. */
+/* Returns size `index`. Edge cases come first, then the largest size, then random sizes. */
 static LabSize size_to_test(const LabTopic *topic, int index) {
   static const int factor[LAB_DIMS] = {1, 7, 11}; /* coprime to EDGES, so all edges occur */
   LabSize size;
@@ -219,7 +219,7 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
 }
 
 /* Checks all rungs at a size, or at the next size that the topic accepts. Adds 1 to right[i] if
-   rung i did not refuse it. */
+   rung i did not refuse the size. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
                        int *right) {
   for (int d = lab_dims(topic) - 1; d >= 0 && topic->refuse && topic->refuse(problem, size); d--)
@@ -261,7 +261,7 @@ TEST(test_every_rung) {
     for (int p = 0; p < t->problem_count; p++)
       for (int i = 0; i < SIZES; i += ON_EMULATOR ? SIZES / 2 : quick() ? SIZES / 5 : 1)
         check_size(t, p, size_to_test(t, i), (uint64_t)i + 1, right);
-    /* With more tiles than any GPU has multiprocessors, blocks must process several tiles. */
+    /* No GPU has so many multiprocessors as tiles here, so blocks must process several tiles. */
     for (int p = 0; p < t->problem_count && t == &lab_matmul && !quick(); p++)
       check_size(t, p, (LabSize){{2049, 4361, 72}}, 1, right);
     for (int i = 0; i < t->rung_count; i++)

@@ -1,5 +1,5 @@
 /* Tests the loader between a real reader and a simulated device. The device copies each buffer as
-   late as allowed. It notices if a buffer is overwritten before it is copied. */
+   late as allowed. The device notices if a buffer is overwritten before the copy. */
 #include "engine/loader.h"
 #include "support/csv.h"
 
@@ -14,13 +14,13 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 
 static struct {
   Engine engine;
-  Buffer buffer[2], sent[2];  /* what the loader fills; its contents when uploaded */
+  Buffer buffer[2], sent[2];  /* buffers that the loader fills; their contents at upload */
   uint64_t first[2], rows[2]; /* rows uploaded but not yet copied; rows is 0 if there are none */
   uint64_t windows;           /* uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-  char calls[512]; /* in order: the digit of a buffer that is taken, u for an upload */
-  Call fails;      /* this call fails after `good_calls` calls */
+  char calls[512]; /* in order: the number of each buffer taken, u for each upload */
+  Call fails;      /* calls of this kind fail after `good_calls` calls */
   unsigned good_calls;
 } device;
 
@@ -107,7 +107,7 @@ static bool feed(Loader *loader) {
   return good;
 }
 
-/* Files have fewer rows than a buffer of 8, exactly 8, more, and so on up to many buffers. In a
+/* A buffer holds 8 rows. Files have fewer rows, exactly 8, more, and so on up to many buffers. In a
    ring, the two buffers alternate, and the dataset holds the last rows. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, RING = 2 * STAGING_ROWS };
@@ -131,12 +131,12 @@ TEST(test_every_row_arrives) {
 TEST(test_failures) {
   static const struct {
     uint64_t dataset_rows, first_row, file_rows;
-    const char *after; /* text after these rows */
+    const char *after; /* text after the file's rows */
     Call fails;
     unsigned good_calls;
-    uint64_t rows; /* rows that are loaded */
+    uint64_t rows; /* number of rows loaded before the failure */
     const char *message, *calls;
-    int inputs; /* inputs of the network */
+    int inputs; /* number of inputs of the network */
   } cases[] = {
       {18, 3, 16, "", NO_CALL, 0, 8, "the dataset of 18 rows is too small", "0u1", 5},
       {400, 0, 1, "", NO_CALL, 0, 0, "5 pixels a row, but the network takes 6", "", 6},

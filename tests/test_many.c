@@ -11,7 +11,7 @@ typedef struct {
 } Kind;
 
 static const Kind kinds[] = {
-    {784, {300, 100}, 10, 64, 1000, 8}, /* steps for half of the rows */
+    {784, {300, 100}, 10, 64, 1000, 8}, /* the steps use half of the rows */
     {784, {300, 100}, 10, 64, 200, 4},  {64, {61, 7}, 3, 7, 60, 9},
     {784, {320, 100}, 10, 63, 126, 2},  {144, {16, 33}, 10, 1, 5, 5},
     {784, {15, 8}, 2, 64, 10, 1},
@@ -23,7 +23,7 @@ typedef struct {
   TrainRange range;
   uint8_t *pixels;
   uint16_t *labels;
-  ManyJob job;  /* without the arrays that each run has for itself */
+  ManyJob job;  /* each run adds its own arrays */
   float *start; /* initial parameters, then momenta */
 } Case;
 
@@ -31,7 +31,7 @@ static void needs_many(void) {
   if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
 }
 
-/* Returns case `number` of a kind. Each number has another seed, order, rate and rule. */
+/* Returns case `number` of a kind. Cases differ in seed, order, rate and rule. */
 static Case make_case(const Kind *k, int number) {
   Case c = {.config.training.batch = k->batch};
   Network *n = &c.config.network;
@@ -53,7 +53,7 @@ static Case make_case(const Kind *k, int number) {
   c.start = host(2 * floats * sizeof(float));
   network_initialise(n, (uint64_t)number, c.start);
   reference_fill(momenta, floats, -0.01, 0.01, (uint64_t)number);
-  for (size_t p = 0; p < floats; p++) /* padding and biases start without momentum */
+  for (size_t p = 0; p < floats; p++) /* momenta of padding and biases start at 0 */
     c.start[floats + p] = c.start[p] != 0 ? (float)momenta[p] : 0;
   c.job = (ManyJob){.shape = {k->inputs, k->hidden[0], k->hidden[1], k->classes, k->batch},
                     .d_pixels = to_device(c.pixels, k->rows * stride),
@@ -71,7 +71,7 @@ static Case make_case(const Kind *k, int number) {
 
 /* The results of a run. */
 typedef struct {
-  const float *arrays, *loss; /* arrays: like Case.start; loss: (rows) */
+  const float *arrays, *loss; /* arrays: as in Case.start; loss: one per row */
   const uint8_t *correct;
   size_t rows;
   ResultSums sums;

@@ -1,5 +1,5 @@
-/* Tests the members of a CUDA engine: networks that train at the same time on its rows. Each must
-   have the same result as when it trains alone. */
+/* Tests the members of a CUDA engine: networks that train at the same time on its rows. Each member
+   must have the same result as when it trains alone. */
 #include "support/engine_tests.h"
 
 enum { MEMBERS = 3, LAYER = 1 };
@@ -13,7 +13,7 @@ static EngineConfig usual_of(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
 }
 
-/* Opens an engine that may have members, with the case's rows. Skips the test if there is none. */
+/* Opens an engine that may have members, with the case's rows. Skips the test if none opens. */
 static Engine *open_first(const Case *c, const Data *d) {
   const EngineConfig config = usual_of(c);
   needs_gpu();
@@ -24,7 +24,7 @@ static Engine *open_first(const Case *c, const Data *d) {
   return first;
 }
 
-/* Sets the engine's parameters to initial values, but the first weight to `weight`. */
+/* Gives the engine initial parameters, except for the first weight, which becomes `weight`. */
 static Engine *begin(Engine *engine, float weight) {
   const Network *n = &engine->config.network;
   float *parameters = allocate(n->floats, sizeof *parameters);
@@ -38,7 +38,7 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains all members at once, member m at first + m + 1 times the case's rate. Then closes them. */
+/* Trains all members at once, then closes them. Member m has first + m + 1 times the rate of *c. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)

@@ -17,17 +17,17 @@ static void put(const char *path, const char *text) {
 #define USER GROUPS "user.slice/"
 #define RUN USER "run/"
 
-/* A step writes one file of the simulated machine. It has the expected megabytes of free memory and
-   of the limit after that. */
+/* A step writes one file of the simulated machine. free and limit are the megabytes of free memory
+   and of the limit that are expected after that. */
 typedef struct {
   const char *path, *text;
-  int free, limit; /* -1 means unknown; KEEP checks only after the next step */
+  int free, limit; /* -1: unknown is expected; KEEP: this step has no check */
 } Step;
 enum { KEEP = -2 };
 
 static const Step unknown[] = {{"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
                                {"proc/self/cgroup", "nonsense\n0::/nowhere\n", -1, 2048}};
-/* The smallest limit of a group and of the groups above it counts. */
+/* The limit is the smallest limit of a group and the groups above it. */
 static const Step groups[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
     {RUN "memory.max", "max\n", 1024, 2048},
@@ -37,8 +37,8 @@ static const Step groups[] = {
     {USER "memory.stat", "anon 100\nfile 200\nslab_inactive_file 7\ninactive_file 104857600\n", 400,
      500},
     {RUN "memory.max", "115343360\n", 10, 110},
-    {RUN "memory.max", "1048576\n", 0, 1} /* the limit is less than is in use */};
-/* In a container, the group's path may be a path of the machine outside. */
+    {RUN "memory.max", "1048576\n", 0, 1} /* the limit is below the memory in use */};
+/* In a container, the group's path may be a path outside of the container. */
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};
@@ -68,7 +68,7 @@ TEST(what_is_known) {
   walk(true, outside, LENGTH(outside));
 }
 
-/* The smallest quota of CPU time counts, rounded up to whole CPUs. */
+/* The number of cores is the smallest quota of CPU time, rounded up to whole CPUs. */
 TEST(cores_of_control_groups) {
   folder_enter(NULL);
   assert_int_equal(cores_at("."), INT_MAX);

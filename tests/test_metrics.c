@@ -1,4 +1,4 @@
-/* Tests metrics: the answers and losses that they count, and their exact output. */
+/* Tests metrics: the answers and losses that they count, and the exact text that they print. */
 #include "model/metrics.h"
 #include "support/test.h"
 
@@ -20,7 +20,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* Counts are indexed by truth, then answer. Among equal logits the first is the answer. */
+/* Counts are indexed by truth, then answer. The answer is the first of the largest logits. */
 TEST(test_where_rows_are_counted) {
   SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);

@@ -1,4 +1,4 @@
-/* Tests good and bad values of every option, on the command line and in the configuration file. */
+/* Tests good and bad values of every option, on the command line and in configuration files. */
 #include "base/augment.h"
 #include "cli/options.h"
 #include "engine/training.h"
@@ -37,7 +37,7 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
   assert_in(error.text, says);
 }
 
-/* Returns a value other than the default. The list of sizes also serves as a file's name. */
+/* Returns a value other than the default. A list of sizes also serves as the name of a file. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
   const double number = strtod(initial, NULL) < row->high ? row->high : row->low;
@@ -50,7 +50,7 @@ static char *printed_config(const Options *of, bool whole) {
   return PRINTED(file, options_print_config(file, of, whole));
 }
 
-/* Also prints a configuration file with all options and reads it back. */
+/* Also prints a configuration file with all options and reads the file back. */
 TEST(every_option_has_a_field_of_its_own) {
   Options initial, changed, again, all;
   options_default(&initial);
@@ -66,7 +66,7 @@ TEST(every_option_has_a_field_of_its_own) {
       if (option_differs(r, &changed, &initial) != (r == row))
         fail_msg("--%s=%s and --%s", row->name, text, r->name);
     if (row->kind != &option_number) continue;
-    foreach (bound, VALUES(double, row->low, row->high)) /* options are float32, too */
+    foreach (bound, VALUES(double, row->low, row->high)) /* a bound must be allowed as float32 */
       OK(row->kind->set(row, text_printf("%g", *bound), &changed, &error));
   }
   char *text = printed_config(&all, true);
@@ -75,7 +75,7 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
-/* Every row says which commands take the option, what its file is for, and if a run saves it. */
+/* Every row says which commands take the option, what a file is for, if runs save the option. */
 TEST(every_option_is_classified) {
   foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
@@ -126,7 +126,7 @@ TEST(a_bad_value_is_named_with_what_is_allowed) {
       {"--epochs",
        "a whole number from 1 to 1000000",
        {"0", "1000001", "", "3x", "3 ", " 3", "-3", "+3", "1.5",
-        "18446744073709551617"}}, /* 2^64 + 1, which is 1 modulo 2^64 */
+        "18446744073709551617"}}, /* 2^64 + 1, which overflows to 1 */
       {"--seed", "from 0 to 4294967295", {"-1", "4294967296"}},
       {"--lr",
        "a number from 0 to 100",
@@ -181,7 +181,7 @@ TEST(wrong_usage_is_named) {
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
   foreach (far, TEXTS("--bxxch", "--quxat",
-                      text_printf("--%0199d", 0))) /* too many letters differ for a suggestion */
+                      text_printf("--%0199d", 0))) /* too different for a suggestion */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
 }

@@ -38,7 +38,7 @@ static bool save(const char *path, const char *text) {
 }
 
 /* Checks that the path cannot be written, that the probe says so, and that nothing changes. If root
-   runs the test, it takes another user for this, since root may write everywhere. */
+   runs the test, the check runs as another user, since root may write everywhere. */
 static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
   const uid_t user = geteuid();
@@ -104,8 +104,8 @@ IN_FOLDER(read_only) {
   assert_files(2);
 }
 
-/* Many files can be open at a time, and all are complete in the end. Their places are free again,
-   whether a file was kept or given up. */
+/* Many files can be open at a time, and all are complete in the end. The place of a file is free
+   again after the file was kept or given up. */
 IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];

@@ -1,4 +1,4 @@
-/* Tests that digits in photographs are found in order, and look as on clean paper, in any light.
+/* Tests that digits in photographs are found in order and, in any light, look as on clean paper.
    tests/scenarios/predict.sh tests the predictions for photographs. */
 #include "base/random.h"
 #include "support/pictures.h"
@@ -10,7 +10,7 @@ enum { WIDTH = 640, HEIGHT = 480, MOST_DIGITS = 8 };
 typedef enum {
   GROUND_CLEAN, /* even light, no noise */
   GROUND_PLAIN,
-  GROUND_FALLOFF, /* the light falls by 30 to 65% to one side or the corners */
+  GROUND_FALLOFF, /* light falls by 30 to 65% towards a side or the corners */
   GROUND_SHADOW,  /* a shadow with a soft edge lies across the digits */
   GROUND_DESK,    /* a dark or light desk at one side of the page */
   GROUND_BOARD,   /* chalk on a blackboard, unevenly lit */
@@ -23,7 +23,7 @@ static const char *const ground_names[GROUNDS] = {"clean",  "plain", "falloff",
 /* A page, its light, its printed digits, and the desk beside it. */
 typedef struct {
   Ground ground;
-  uint64_t number; /* the picture's seed of light, pen, places and noise */
+  uint64_t number; /* seed of the picture's light, pen, places and noise */
   uint8_t digits[MOST_DIGITS][PIXELS];
   int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
   float tilt; /* how far the page is turned, in degrees clockwise */
@@ -49,7 +49,7 @@ static float within_1(float value) {
   return fminf(1, fmaxf(0, value));
 }
 
-/* Where a digit's 28 x 28 pixels lie on the page, and the size of a pixel. */
+/* The place of a digit's 28 x 28 pixels on the page, and the size of a pixel there. */
 typedef struct {
   const uint8_t *pixels;
   float left, top, zoom;
@@ -76,7 +76,7 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
   const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
   const float cell_width = 0.6f * WIDTH / (float)columns,
               cell_height = 0.6f * HEIGHT / (float)lines;
-  const float most = fminf(cell_width / 22, cell_height / 22); /* digits must not touch */
+  const float most = fminf(cell_width / 22, cell_height / 22); /* larger digits could touch */
   for (int i = 0; i < page->count; i++) {
     const int row = i / columns;
     const float zoom = most * between(dice, 0.75f, 0.95f);
@@ -109,11 +109,11 @@ static void draw_page(const Page *page, uint8_t *level) {
   place(&places, page, placed);
   EACH_PIXEL(x, y, WIDTH, HEIGHT) {
     const float px = (float)x + 0.5f, py = (float)y + 0.5f;
-    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from the centre of the turn */
+    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from the picture's centre */
     const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* the place on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* reflected light */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* share of light reflected */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);
@@ -156,7 +156,7 @@ static bool is_alike(const uint8_t *a, const uint8_t *b) {
    degrees. At least 90% of the digits are found in order and look as on a clean, level page. */
 TEST(pages_of_every_ground) {
   static const struct {
-    int things, pages; /* digits on a page; pages per ground */
+    int things, pages; /* things: digits on a page; pages: per ground */
     bool tilted;
   } cases[] = {{1, 12, false}, {6, 4, false}, {8, 6, true}};
   uint64_t next = 0;
@@ -196,11 +196,11 @@ TEST(pieces_become_digits) {
     Bar bars[BARS];
     const char *boxes;
   } cases[] = {
-      /* a digit whose top bar is loose, and dust */
+      /* a digit whose top bar does not touch it, and dust */
       {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
       /* one digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
-      /* two lines that fall by 10 degrees; the second begins at the height where the first ends */
+      /* two lines that fall by 10 degrees; line 2 begins at the height where line 1 ends */
       {{{60, 60, 20, 60},
         {220, 88, 20, 60},
         {380, 116, 20, 60},
@@ -208,7 +208,7 @@ TEST(pieces_become_digits) {
         {220, 188, 20, 60},
         {540, 144, 20, 60}},
        "20x60+60+60 20x60+220+88 20x60+380+116 20x60+540+144 20x60+60+160 20x60+220+188"},
-      /* a bar at the picture's edge is left out beside a whole bar, but not if it is alone */
+      /* a bar at the picture's edge counts only if no other bar is there */
       {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
       {{{0, 100, 15, 100}}, "15x100+0+100"},
       /* an underline */
@@ -216,7 +216,7 @@ TEST(pieces_become_digits) {
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* a part of a digit has less than 2/3 of its height, and a gap of at most 1/12 */
+      /* a loose part of a digit has less than 2/3 of its height, and a gap of at most 1/12 of it */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
@@ -238,7 +238,7 @@ TEST(pieces_become_digits) {
   }
 }
 
-/* Bars of 20 x 100 pixels become upright, 4 x 20 in a row of MNIST, also on a tilted page. */
+/* Even on a tilted page, bars of 20 x 100 pixels become upright bars of 4 x 20 in MNIST's size. */
 TEST(tilted_digits_are_turned_upright) {
   foreach (tilt, VALUES(int, 0, 10, -10)) {
     const Grey page = new_grey(WIDTH, HEIGHT, 255);
