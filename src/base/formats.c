@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* FNM_CASEFOLD */
+#define _GNU_SOURCE /* for FNM_CASEFOLD */
 #include "base/formats.h"
 
 #include <fnmatch.h>

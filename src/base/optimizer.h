@@ -6,8 +6,8 @@
      nesterov  v as in sgd; w = w - rate (g + decay w + momentum v): Nesterov's momentum
      adam      m = beta1 m + (1 - beta1) g', v = beta2 v + (1 - beta2) g'^2, g' = g + decay w;
                w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) in update t,
-               from 1 (Kingma and Ba 2015, algorithm 1)
-     adamw     as adam, but g' = g, and rate decay w is subtracted from w (Loshchilov and Hutter
+               counted from 1 (Kingma and Ba 2015, algorithm 1)
+     adamw     as adam, but g' = g, and w also loses rate decay w (Loshchilov and Hutter
                2019; the rate scales the decay, as in PyTorch) */
 #pragma once
 

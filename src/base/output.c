@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* mkostemp */
+#define _GNU_SOURCE /* for mkostemp */
 #include "base/output.h"
 
 #include <errno.h>

@@ -42,7 +42,7 @@ HOST_DEVICE float random_unit(uint32_t word) {
    how rows are divided into steps. */
 HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
                                        uint32_t group) {
-  return random_words(key, 0x64726f7000000000u /* "drop" */ | layer,
+  return random_words(key, 0x64726f7000000000u /* "drop" in ASCII */ | layer,
                       (uint64_t)position << 32 | group);
 }
 
@@ -53,7 +53,7 @@ HOST_DEVICE int random_drops(uint32_t word, float share) {
 
 /* Returns the key with which random_permute makes the order of rows in an epoch. */
 HOST_DEVICE uint64_t random_order_key(uint64_t seed, uint64_t epoch) {
-  const RandomWords w = random_words(seed, 0x6f72646572u /* "order" */, epoch);
+  const RandomWords w = random_words(seed, 0x6f72646572u /* "order" in ASCII */, epoch);
   return (uint64_t)w.word[1] << 32 | w.word[0];
 }
 

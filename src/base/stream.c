@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* fopencookie */
+#define _GNU_SOURCE /* for fopencookie */
 #include "base/stream.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#define _DEFAULT_SOURCE /* strsep */
+#define _DEFAULT_SOURCE /* for strsep */
 #include "cli/option_kinds.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* Reads a command line by a table of options, prints the help, and lists the files. */
-#define _GNU_SOURCE /* program_invocation_short_name */
+#define _GNU_SOURCE /* for program_invocation_short_name */
 #include "cli/option_table.h"
 
 #include <errno.h>

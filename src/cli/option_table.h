@@ -60,7 +60,7 @@ struct OptionRow {
 #define OPTION_VERSION                                                                             \
   { .name = "version", .help = "print the version and exit" }
 
-enum { OPTION_ROWS = 96 }; /* maximum rows of a table */
+enum { OPTION_ROWS = 96 }; /* maximum number of rows of a table */
 
 typedef struct {
   const char *program;
@@ -111,7 +111,7 @@ void option_table_help(const OptionTable *table, FILE *file);
 /* Returns the row's choices, joined by `between`, or "" if the row has none. */
 ShortText option_choices(const OptionRow *row, const char *between);
 
-enum { OPTION_FILES = 64 }; /* maximum files that a table can name */
+enum { OPTION_FILES = 64 }; /* maximum number of files that a table can name */
 
 /* Lists the files that the options name, for same_file_check. Returns the number of files. */
 int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);

@@ -22,7 +22,7 @@ typedef struct {
   int count, workers, opened; /* numbers of runs, of workers and of open trainers */
   Trainer *rows; /* the trainer whose rows all trainers use; NULL if each has its own rows */
   Trainer *trainer[MOST_MEMBERS];
-  int threads;         /* threads of each worker's engine */
+  int threads;         /* number of threads of each worker's engine */
   atomic_int next;     /* the lowest run that no worker has taken */
   atomic_bool failed;  /* a run has failed, so no other run may begin */
   pthread_mutex_t one; /* guards the fields below */

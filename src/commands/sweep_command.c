@@ -21,9 +21,9 @@ typedef struct {
 typedef struct {
   int number; /* number of the trial in the order of drawing, counted from 1 */
   Value value[OPTIONS_MOST];
-  Checkpoint at;   /* the state of training, if the trial may continue */
+  Checkpoint at;   /* the state of training, if the trial may continue in a later round */
   double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
-  int epochs;      /* epochs trained */
+  int epochs;      /* number of epochs trained */
 } Trial;
 
 typedef struct {

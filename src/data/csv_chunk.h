@@ -12,7 +12,7 @@
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
-/* Means that there is no such line or column. */
+/* CSV_NONE means that there is no such line or column. */
 #define CSV_NONE UINT64_MAX
 
 /* The columns of a file: a label if `labelled`, and pixels. */

@@ -16,7 +16,7 @@ enum { LOOK = 4096 }; /* number of first rows that show if a file is sorted; one
 
 /* Bytes of a chunk's text. Large chunks make taking turns cheap compared with parsing. With small
    chunks, the first rows come soon and all threads end at about the same time. Every line must fit
-   in a chunk; 4097 quoted columns take a tenth of it. */
+   in a chunk; 4097 quoted columns take a tenth of a chunk. */
 enum { CHUNK_BYTES = 1 << 18 };
 
 typedef struct Worker {

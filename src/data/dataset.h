@@ -19,7 +19,7 @@ typedef struct DatasetReader DatasetReader;
 /* A file to read, and how to read it. The first three fields must be set. Every other field may be
    zero. */
 typedef struct {
-  const char *path;  /* outlives the reader */
+  const char *path;  /* must outlive the reader */
   int classes;       /* labels must be below this number, which is 2 to 1024 */
   int threads;       /* parser threads, at least 1 */
   const char *label; /* the label column: a number from 1, a header name or "last". NULL or "" means

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* for memmem */
 #include "data/image.h"
 
 #include <errno.h>
@@ -172,7 +172,7 @@ static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
 }
 
 int exif_orientation(const uint8_t *bytes, size_t length) {
-  static const char head[] = "Exif\0"; /* followed by another 0 */
+  static const char head[] = "Exif\0"; /* and a second 0, which ends the literal */
   const bool is_jpeg = length > 2 && memcmp(bytes, "\xff\xd8", 2) == 0;
   const uint8_t *exif =
       is_jpeg ? memmem(bytes, min_size(length, 1 << 16), head, sizeof head) : NULL;

@@ -200,7 +200,7 @@ bool checkpoint_probe(const char *path, Error *error) {
 
 typedef struct {
   FILE *file;
-  json_t *root;   /* an object */
+  json_t *root;   /* the header, a JSON object */
   uint64_t start; /* offset of the data from the start of the file, in bytes */
   uint64_t bytes; /* size of the data in bytes */
   Tensor tensors[TENSORS_MAX];

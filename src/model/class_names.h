@@ -14,7 +14,7 @@ ShortText class_name(const char *names, int c);
 /* Prints a list of all names, or of all numbers if there are no names, as JSON. */
 void class_names_print_json(FILE *file, const char *names, int classes);
 
-/* Removes the blanks around each name. Returns false unless there are `classes` names, or if a
+/* Removes the blanks around each name. Returns false if there are not `classes` names, or if a
    name is empty, longer than CLASS_NAME_MOST, not plain text, or given twice. The error begins with
    `whose`. */
 bool class_names_settle(char *names, int classes, const char *whose, Error *error);

@@ -15,7 +15,7 @@ typedef struct {
   JudgedBy judged_by;              /* the rows behind test_loss, test_accuracy and test_rows */
   double test_loss, test_accuracy; /* NAN if no rows judge the network */
   double learning_rate;
-  double train_seconds, test_seconds; /* wall clock, including the wait for the device */
+  double train_seconds, test_seconds; /* by wall clock, including the wait for the device */
   uint64_t train_rows, test_rows;     /* numbers of rows that were used */
   uint64_t seed;                      /* the run's seed */
   uint64_t rows_before;               /* rows of train_rows that an earlier run trained on;
@@ -34,7 +34,7 @@ typedef struct {
   uint64_t *counts; /* (classes, classes), indexed by truth and prediction; owned */
   double loss;      /* sum of the rows' cross-entropies, by the natural logarithm */
   uint64_t rows, correct;
-  const char *names; /* names of the classes, see class_names.h; NULL at first */
+  const char *names; /* names of the classes, see class_names.h; metrics_open sets NULL */
 } Metrics;
 
 /* Sets all counts to 0. Fails if memory runs out. */

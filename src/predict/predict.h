@@ -37,8 +37,8 @@ Engine *committee_open(Engine *const *members, int count, Error *error);
 typedef struct {
   DatasetConfig
       rows; /* labelled rows for predict_open; weights and html also work without a path */
-  const char *weights, *mistakes, *confusion; /* pictures to draw */
-  const char *html;                           /* a web page to draw digits on */
+  const char *weights, *mistakes, *confusion; /* file names of the pictures to draw */
+  const char *html;                           /* file name of a web page to draw digits on */
   DataSummary *read; /* evaluate_file stores the rows' summary here, unless NULL */
 } EvaluateConfig;
 
@@ -52,7 +52,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metric
 
 /* ---- a network as one web page -------------------------------------------------------------- */
 
-/* A browser can hold this many float32 as base64 text: V8's limit is 2^29 - 24 characters. */
+/* A browser can hold this many parameters as base64: V8's limit is 2^29 - 24 characters. */
 enum { DIGIT_PAGE_MOST = 100000000 };
 
 /* Writes a web page that needs no server and names the digit that a user draws on it. The Makefile
@@ -67,7 +67,7 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
 typedef struct {
   char *const *paths; /* (count) */
   int count;
-  double confidence; /* an answer is unsure if its probability is smaller */
+  double confidence; /* an answer with a lower probability is unsure */
   bool json;         /* print a line of JSON per picture instead of text */
   const char *show;  /* PNG file that plot_seen draws for the first answered picture, or "" */
   const char *names; /* class names */

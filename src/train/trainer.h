@@ -45,7 +45,7 @@ typedef struct {
   TrainerConfig config;
   bool resident;
   uint64_t staging_rows;
-  double opened; /* when the trainer was opened, in seconds_now */
+  double opened; /* when the trainer was opened, by seconds_now */
   JudgedBy judged_by;
   TrainerFile train, judge; /* the file to train on, and the file to judge by */
   DataSummary before;       /* summary of the training rows of the saved run; 0 rows if unknown */

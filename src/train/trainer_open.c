@@ -129,8 +129,8 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
 }
 
 /* Sets the engine and the position to the state in checkpoint `from`, or to the start of a run if
-   `from` is NULL. Moments that the checkpoint lacks become 0. If CHECKPOINT_RAW is missing, the
-   trained parameters become CHECKPOINT_PARAMETERS. */
+   `from` is NULL. Moments that the checkpoint lacks become 0. If CHECKPOINT_RAW is missing,
+   CHECKPOINT_PARAMETERS are also the trained parameters. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];

@@ -29,7 +29,7 @@ typedef struct {
   bool in_parts;       /* true for a long epoch, which shows progress and checks for signals */
   uint64_t steps;      /* number of steps in the epoch's windows so far */
   uint64_t collected;  /* number of steps whose sums are in the trainer's position */
-  double collected_at; /* time of the last collect, in seconds_now */
+  double collected_at; /* time of the last collect, by seconds_now */
   EpochResult result;
 } Epoch;
 
