@@ -1,4 +1,4 @@
-/* Level epoch: one kernel trains on all the steps of a range. It supports one to five hidden
+/* Level `epoch`: one kernel trains on all the steps of a range. It supports one to five hidden
    layers, batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without
    clusters of blocks it supports batches up to 64 and up to 12 classes.
 
@@ -6,7 +6,7 @@
    step to the last the block keeps the tile's weights from the previous layer (IN), its weights to
    the next layer (OUT), and their moments. Weights from pixels are in registers. Weights between
    hidden layers are in shared memory, as fp16 terms and as float32. In layer 1, and on GPUs without
-   clusters, the float32 weights do not fit into shared memory and stay in the L2 cache. A weight
+   clusters, their float32 form does not fit into shared memory and stays in the L2 cache. A weight
    between two hidden layers has two copies: one in the block that reads it forward, one in the
    block that reads it backward. Both copies get the same bits. Each block works on all rows of the
    batch.
@@ -15,8 +15,8 @@
 
      BY_CLUSTERS      16 blocks form a cluster, and each owns a sixteenth of the rows. Clusters of
                       this size need compute capability 9.0.
-     BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. This is
-                      for a network that needs more clusters than the GPU runs at once.
+     BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. It serves
+                      networks that need more clusters than the GPU runs at once.
      BY_MAIL_FROM_80  Like BY_MAIL, but for GPUs without such clusters. It needs no copy engine.
 
    What travels between blocks. Activations and their gradients travel; weights never do:
@@ -37,12 +37,12 @@
    layer 1 the chain helps to update hidden weights while it waits for the next H.
 
    Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up to
-   64). Momentum and weight decay give a part of W1's update before the step's gradient is known.
-   The weight warps multiply the next step's pixels by W1 with this known part applied. When the
-   chain has dZ, it subtracts the rest, a multiple of K dZ. K is the products of the two steps'
-   pixels (tiles_prepare.cu). So the chain never waits for W1. Every 64th step of a window is
-   direct: it uses the updated W1 itself. Cutting a window into ranges does not change the bits if
-   every range begins at a direct step.
+   64). A part of W1's update comes from momentum and weight decay, so it is known before the
+   gradient. The weight warps multiply the next step's pixels by W1 with this known part applied.
+   When the chain has dZ, it subtracts the rest, a multiple of K dZ. K has the dot products of the
+   two steps' rows of pixels (tiles_prepare.cu). So the chain never waits for W1. Every 64th step of
+   a window is direct: it uses the updated W1 itself. Cutting a window into ranges does not change
+   the bits if every range begins at a direct step.
 
    Numbers. The tensor cores multiply fp16. A number is multiplied by a power of two and split into
    a high and a low fp16 term. All four products of two numbers' terms are added in float32, in a
@@ -67,7 +67,7 @@ static const Variant *variant_of(const TilesShape &shape, Way way) {
 }
 
 /* Fills the job's fields that depend only on the shape. Returns the bytes of a block's shared
-   memory. If `extra` is true, they include W1's second moments and averages. */
+   memory. If `extra` is true, this memory includes W1's second moments and averages. */
 static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
   size_t most = 0;
   const size_t part = UNITS * (v.rows + 8) * sizeof(float);
@@ -84,7 +84,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
-    job->clusters = ceil_div(job->tiles[l], RANKS); /* in the end, those of the last hidden layer */
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* at the end, for the last hidden layer */
     job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
     blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
@@ -158,7 +158,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
-  for (int l = 1; l < shape.layers; l++) /* two buffers of H and four of dZ, which is sent twice */
+  for (int l = 1; l < shape.layers; l++) /* two buffers of H; four of dZ, which is sent twice */
     plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4);
   plan->slices_bytes = shape.layers > 2 ? (size_t)2 * plan->blocks * job.slice * sizeof(float4) : 0;
   plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;

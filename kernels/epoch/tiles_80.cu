@@ -1,4 +1,4 @@
-/* The variants of level epoch's kernel for GPUs without clusters of 16 blocks, from compute
+/* The variants of the kernel of level `epoch` for GPUs without clusters of 16 blocks, from compute
    capability 8.0 on. The head uses mail. */
 #include "epoch/tiles_kernel.cuh"
 

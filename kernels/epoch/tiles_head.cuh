@@ -4,7 +4,7 @@
    one owner in each cluster, and the owners mail each other their sums. So all owners of a row have
    the same logits. Each owner computes the loss and the gradient of the logits, and sends the
    gradient to the blocks of its cluster. This takes twice 64 bytes per row and block. Sending the
-   columns and H would take thousands.
+   columns and H would take thousands of bytes.
 
    Each tile uses this gradient to update its columns. Each block also updates its own copy of the
    biases; all copies are equal.
@@ -33,7 +33,7 @@ __device__ inline void await(uint64_t *barrier, uint32_t parity) {
   } while (!done);
 }
 
-/* Writes 16 bytes to shared memory of block `rank` of the cluster. Its barrier counts them. */
+/* Writes 16 bytes to shared memory of block `rank` of the cluster. Its `barrier` counts them. */
 __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank, uint32_t x,
                                      uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
@@ -43,7 +43,7 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
 }
 
 constexpr int REPLICAS = 8; /* copies of the gradient of the logits, one per value of g (0 to 7) */
-constexpr int MAIL_CLASSES = 12; /* a row has 4 packets, each with three classes and the stamp */
+constexpr int MAIL_CLASSES = 12; /* a row has 4 packets; each has three classes and the stamp */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -65,7 +65,7 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* Publishes the biases. With mail the first tile sends them, as a part of every row's logits. */
+  /* Publishes the biases. With mail the first tile sends them with every row's logits. */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -121,7 +121,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- sending the logits of 8 rows, and receiving their gradient ---- */
-  /* Sends rows 8 n to 8 n + 7. `h` has the tile's terms of these rows, as a left operand. */
+  /* Sends the logits of rows 8 n to 8 n + 7. `h` has the tile's terms of H, as a left operand. */
   __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
@@ -140,7 +140,7 @@ template <class S> struct Head : Ground<S> {
                     part[0], part[1], part[2], part[3]);
   }
   /* Waits for the logits' gradient of rows 8 n to 8 n + 7, and stores it for the updates. Sets `dh`
-     to the gradient of H for unit g, rows 2 t and 2 t + 1 of these 8, times W_SCALE DZ_SCALE. */
+     to W_SCALE DZ_SCALE times the gradient of H, for unit g, rows 8 n + 2 t and 8 n + 2 t + 1. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -155,7 +155,7 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
   }
 
-  /* With mail: logits_at() returns the place of the lane's packet of a row's logits from a
+  /* With mail: logits_at() returns the address of the lane's packet of a row's logits from a
      producer. receive_gradient() waits for the gradient of 8 rows. The stamp takes the place of a
      lane's fourth class, which mail does not have. */
   __device__ Packet *logits_at(int row, int producer) const {
@@ -194,7 +194,7 @@ template <class S> struct Head : Ground<S> {
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice.
+  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice:
      Before an owner sends its sum of step t + 2, it has received every other owner's sum of step t
      + 1. The other owners sent these sums after they had read step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {

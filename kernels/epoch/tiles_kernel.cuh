@@ -1,5 +1,5 @@
-/* The kernel of level epoch, which tiles.cu explains. Its variants take long to compile, so they
-   are in four files: tiles_first.cu, tiles_second.cu, tiles_mail.cu and tiles_80.cu. */
+/* The kernel of level `epoch`. tiles.cu explains it. Its variants take long to compile, so they are
+   in four files: tiles_first.cu, tiles_second.cu, tiles_mail.cu and tiles_80.cu. */
 #pragma once
 
 #include "epoch/tiles_launch.h"
@@ -40,7 +40,7 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
   if constexpr (!S::FROM_80) start_barriers(s);
-  /* The chain is the hardware's first eight warps, which the scheduler prefers. */
+  /* The chain is the block's first eight warps, because the scheduler prefers them. */
   const int warp = (__shfl_sync(FULL_WARP, threadIdx.x / 32, 0) + CHAIN) % WARPS,
             lane = threadIdx.x % 32;
   int layer = 1;

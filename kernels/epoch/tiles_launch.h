@@ -1,4 +1,4 @@
-/* What the files of level epoch's launcher share: the kernel's variants, and prepare(). */
+/* What the files of the launcher of level `epoch` share: the kernel's variants, and prepare(). */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -13,7 +13,7 @@ struct Variant {
   Way way;
   bool ahead;
   void (*kernel)(Job);
-  size_t shared, pixels; /* in bytes: struct Shared, and all buffers of pixels */
+  size_t shared, pixels; /* bytes of struct Shared; bytes of all buffers of pixels */
   int turns;
 };
 

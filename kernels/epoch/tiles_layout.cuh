@@ -1,4 +1,4 @@
-/* The layout of level epoch: how many warps do what, the job, a block's shared memory, and the
+/* The layout of level `epoch`: how many warps do what, the job, a block's shared memory, and the
    barriers between its warps. Read tiles.cu first: it explains the kernel. */
 #pragma once
 
@@ -19,7 +19,7 @@ constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
 constexpr int CLASSES = 16; /* the most classes: each of 4 lanes has two pairs of classes */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* has phase 1; zeroed memory has phase 0 */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* of phase 1; zeroed memory has phase 0 */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. A byte read as fp16 bits is the byte times 2^-24. */
@@ -41,10 +41,10 @@ constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
 /* The kernel's argument. Fields named `..._at` are byte offsets in shared memory. */
 struct Job {
-  int layers, size[LAYERS + 1], classes, batch; /* layers of weights; size[0] is the inputs */
+  int layers, size[LAYERS + 1], classes, batch; /* `layers` of weights; size[0]: inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
-      clusters;          /* arrays by hidden layer, from 1; clusters of the last hidden layer */
+      clusters;          /* arrays by hidden layer, from 1; `clusters`: of the last hidden layer */
   int steps, first_step; /* first_step: number of the launch's first step in its window */
   uint32_t rows, stamp;
   Rule rule;
@@ -55,7 +55,7 @@ struct Job {
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail (tiles_slices.cuh, tiles_head.cuh) */
   int first_row_block;   /* if the head uses mail, blocks from this number on own rows */
   int mail_size[LAYERS]; /* packets in one buffer of H or dZ */
-  float4 *slices;        /* float32 hidden weights, if not in shared memory (tiles_slices.cuh) */
+  float4 *slices;        /* float32 hidden weights, if outside shared memory (tiles_slices.cuh) */
   int slice;             /* size of one slice */
   float4 *extra;         /* second moments and averages of W1; NULL if shared memory has them */
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
@@ -64,7 +64,7 @@ struct Job {
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, next step's row / 8, this step's row / 16, lane) */
   const uint8_t *labels; /* (position in the launch) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL keeps all */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL: all kept */
   const float4 *numbers; /* (step): StepNumbers */
   RowResults results;    /* by position in the launch */
 };
@@ -84,7 +84,7 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   /* A step's rows are K_STEPS groups of 16 or N_TILES tiles of 8. A chain warp has OWN tiles. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
-  static constexpr int TURNS = AHEAD ? 2 : 1; /* how many buffers dZ, H and the head each have */
+  static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, of H and of the head */
   /* row length: in halves for dz and h, in floats for parts of Z */
   static constexpr int PITCH = ROWS + 8;
   static constexpr bool OVERLAY = ROWS == 128; /* parts of Z overwrite pixels that have been read */
@@ -95,13 +95,13 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
                                              of classes 2 t, 2 t + 1, then of classes 8 + t, 12 +
                                              t */
   alignas(16) float bias[2][UNITS], last_bias[CLASSES];
-  alignas(16) uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* of the block's own rows: (row,
+  alignas(16) uint4 logits[MAIL ? 1 : ROWS / RANKS][RANKS][4]; /* parts of logits of own rows: (row,
                                                                   block, classes of t) */
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 
-/* Returns x, but hides from the compiler that it is x. The compiler then recomputes what depends on
-   x instead of keeping it in registers from step to step. Code that seldom runs uses this. */
+/* Returns x, but the compiler cannot know that the result is x. So it recomputes values that depend
+   on x instead of keeping them in registers from step to step. Code that seldom runs uses this. */
 __device__ inline int anew(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -146,8 +146,8 @@ template <class S> struct Ground {
     return S::OVERLAY && layer == 1 ? reinterpret_cast<float *>(pixels(step + S::BUFFERS - 1))
                                     : at<float>(job.parts_at[layer]);
   }
-  /* Returns the buffer of the logits' gradient. It arrives as (row, classes of t). It is kept as (8
-     rows, term, row), with a high and a low term for each pair of classes. */
+  /* Returns the buffer of the logits' gradient. The gradient arrives as (row, classes of t). It is
+     kept as (8 rows, term, row), with a high and a low term for each pair of classes. */
   __device__ uint4 *head(int step) const {
     return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
   }
@@ -167,7 +167,7 @@ __device__ inline uint32_t split(float a, float b, uint32_t &low) {
   low = pack_fp16(a - h.x, b - h.y);
   return high;
 }
-/* Returns two of four bytes as halves. `which` is one of the constants below. */
+/* Widens two of four bytes to 16 bits each. `which` is one of the constants below. */
 __device__ inline uint32_t halves(uint32_t bytes, int which) {
   return __byte_perm(bytes, 0, which);
 }
@@ -182,9 +182,9 @@ template <class Own> __device__ inline uint32_t own_at(const Own &own) {
 }
 
 /* Adds the four products of two numbers with two terms each. `high` has the products with the right
-   operand's high terms, `low` with its low terms. In both, element e is from the left operand's
-   high terms, element e + 2 from its low terms. The products high times low and low times high are
-   added first. So swapped operands give the same sum, and a hidden weight's copies stay equal. */
+   operand's high terms, `low` with its low terms. In both, element e comes from the left operand's
+   high terms, element e + 2 from its low terms. High times low and low times high are added first.
+   So swapped operands give the same sum, and a hidden weight's copies stay equal. */
 __device__ inline float add_terms(const float (&high)[4], const float (&low)[4], int e) {
   return (high[e] + (high[e + 2] + low[e])) + low[e + 2];
 }

@@ -75,8 +75,8 @@ template <class S> struct Pixels : Ground<S> {
   }
 
   /* Computes the warp's part of a step's Z from the weights or, if KNOWN, from the known part of
-     the next weights. The network reads pixel p as p f - o, so it adds -o times a unit's sum of
-     weights. */
+     the next weights. The network reads pixel p as p f - o, so Z includes -o times the sum of a
+     unit's weights. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
     if constexpr (S::FROM_80)
@@ -170,7 +170,7 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) *extra(0, FIRST + i) = v;
     }
   }
-  /* Returns the pixels' offset times the sum of dZ. Each gradient is smaller by this number. */
+  /* Returns the pixels' offset times the sum of dZ. The caller subtracts it from gradients. */
   __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {

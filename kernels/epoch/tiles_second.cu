@@ -1,4 +1,4 @@
-/* The variants of level epoch's kernel with clusters and second moments. */
+/* The variants of the kernel of level `epoch` with clusters and second moments. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

@@ -13,7 +13,7 @@
    step. H is sent once; its reader transposes it. Steps use two buffers alternately.
 
    A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
-   whether its float32 weights and moments are in shared memory or in the L2 cache. Their layout is
+   whether float32 weights and moments are in shared memory or in the L2 cache. Their layout is
    (array, k-step, lane) with four weights in each float4. */
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace tiles {
 
-constexpr int LOOKS = 10; /* packets that a lane waits for at once */
+constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
@@ -157,7 +157,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Computes the gradient, own numbers times received numbers, and updates the warp's k-steps. */
+  /* Computes gradients (own times received numbers) and updates the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }

@@ -159,9 +159,9 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   Slice<S, false, FIRST> out;
   Head<S> head;
   float z[OWN][2], next[OWN][2], h[OWN][2]; /* values of unit g, rows 2 t and 2 t + 1 */
-  float kept[OWN][2], scale;                /* kept: dropout's factor for each value; scale: the
-                                               factor of values that are kept */
-  int products = 0;                         /* how often the warp has waited for K */
+  float kept[OWN][2],
+      scale; /* kept: dropout's factor of each value; scale: the factor of values that are kept */
+  int products = 0; /* how often the warp has waited for K */
 
   __device__ explicit Chain(const G &ground) : G(ground), in(ground), out(ground), head(ground) {
   }
@@ -198,8 +198,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* Lets one thread fetch K, the products of this step's pixels and the next step's pixels. The
-     chain has already read the previous K. */
+  /* Lets one thread fetch K, the products of this step's and the next step's pixels. The chain has
+     already read the previous K. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if constexpr (KNOWN) {
@@ -243,7 +243,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         const bool begins = step == first;
         forward(step);
         if (GO_IS_LATE && !begins)
-          arrive<GO>(GO_THREADS); /* for the previous step; earlier it would slow the chain */
+          arrive<GO>(GO_THREADS); /* of the previous step; an earlier signal would slow the chain */
         backward(step, end);
       }
       if (GO_IS_LATE) arrive<GO>(GO_THREADS);

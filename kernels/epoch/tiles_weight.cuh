@@ -71,7 +71,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`, or zeros if `at` is negative: there is no such weight. */
+/* Returns the weight at offset `at`. If `at` is negative, there is no weight: all zeros. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};

@@ -10,7 +10,7 @@ struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* Starts to copy the next rows, and exchanges dZ3 and H2. Meanwhile it loads W3 as an operand. */
+/* Starts to copy the next rows, and exchanges dZ3 and H2. Meanwhile loads W3 as an operand. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -30,7 +30,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* Terms of dZ2 (64, 100) = dZ3 (64, 10) W3, or 0 where H2 is 0. Warp: 16 rows x 32 columns. */
+/* The terms of dZ2 (64, 100) = dZ3 (64, 10) W3, 0 where H2 is 0. Warp: 16 rows x 32 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -83,8 +83,8 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2: a sum over 16 rows. It does 16
-   columns of dZ2 at a time. */
+/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2: a sum over 16 rows. A pass takes
+   16 columns of dZ2. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -141,14 +141,14 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns the address of a thread's weight k of W2 (k < 4), or of the momentum of weight k - 4. */
+/* Returns the address of the thread's weight k of W2 (k < 4) or of the momentum of weight k - 4. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
   unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
-/* Stores four weights and momenta in global memory, the weights' terms in shared memory. */
+/* Stores four weights and momenta in global memory, and the weights' terms in shared memory. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
   unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
@@ -187,7 +187,7 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
-/* Applies the momentum rule with gradient g times `by`. Only if DECAYS, the weight decays. */
+/* Applies the momentum rule with the gradient `by` g. The weight decays only if DECAYS is true. */
 template <bool DECAYS>
 __device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
@@ -238,7 +238,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up the parts, for dZ1 and to update the second and third layers. */
+/* Adds up the parts of dZ1 and of the gradients, and updates the second and third layers. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -297,7 +297,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Warps 0 to 2 update the weights of the last 16 inputs; warps 4 to 6 update b1, with input 1. */
+/* Warps 0 to 2 update the weights of the last 16 inputs. Warps 4 to 6 update b1 (input 1). */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;
@@ -319,7 +319,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* high and low terms lie in two matrices; of units 16 to 19, in two columns of one matrix */
+  /* high and low terms lie in two matrices; for units 16 to 19, in two columns of one matrix */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;
@@ -352,7 +352,7 @@ __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &
   update_w1(s, turn, own, rule, l);
   if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
   shared_is_written();
-  sync_group(l.group); /* next, this warpgroup multiplies by the weights that it updated */
+  sync_group(l.group); /* the warpgroup is about to multiply by the weights that it updated */
 }
 
 } // namespace many

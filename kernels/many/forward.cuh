@@ -52,7 +52,7 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
     if (k < 8) wait_for_groups<1>();
   }
   if (l.group == 0) {
-    ldmatrix_x4(p, row + LAST_INPUTS); /* loads two matrices twice */
+    ldmatrix_x4(p, row + LAST_INPUTS); /* loads each of two matrices twice */
     spread(0, p);
     start_multiplying();
     multiply_40(z, a[0], w1 + (K_STEPS - 1) * (W1_STEP / 16), true);
@@ -71,7 +71,7 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
 }
 
 /* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms; a thread has four units of a row. Other warps send
-   the new columns of W3. This tells other blocks that there is room for parts of Z2. */
+   the new columns of W3. This message also says that there is room for parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -175,7 +175,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < 16) /* an operand has 16 classes; classes beyond the last are 0 */
+  if (l.lane < 16) /* an operand has 16 classes; missing classes are 0 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;
@@ -191,7 +191,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* its arrival means that every block has room for Z2 */
+  receive(s, NEW_W3, turn, l.thread); /* the arrival of W3 means that every block has room for Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

@@ -34,14 +34,14 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* a step is 16 rows */
 
-/* The part of a block's rows that all other blocks need: dZ3, as high and low terms, and a mask of
-   the units of H2 that are above 0. */
+/* What all other blocks need of a block's rows: dZ3, as high and low terms, and a mask of the units
+   of H2 that are above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS]; /* H2, for the block that owns these columns */
-typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* by column; the last column is 0 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS]; /* H2 for the block that owns these columns of W3 */
+typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
 /* The kernel's argument. Its steps and its results start with the launch's first step. */
@@ -112,7 +112,7 @@ __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
 }
 
-/* Sets s.overflowed if a magnitude is not below `end`. A NaN is not: all its comparisons fail. */
+/* Sets s.overflowed if a magnitude is not below `end`. A NaN sets it, too: its comparisons fail. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
@@ -134,7 +134,7 @@ __device__ inline void expect(Shared &s, Exchange what) {
                                                  : (BLOCKS - 1) * from_one);
 }
 
-/* Waits until the exchange has arrived, and prepares its barrier for the next step. */
+/* Waits until the exchange has arrived, and prepares the exchange's barrier for the next step. */
 __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
   barrier_wait(&s.came[what], turn);
   if (thread == 0) expect(s, what);
@@ -167,7 +167,7 @@ __device__ inline uint32_t halves(uint32_t bytes, int which) {
 }
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 
-/* Returns where the thread's terms of inputs 2 g and 2 g + 1 of a k-step are. */
+/* Returns the address of the thread's terms of inputs 2 g and 2 g + 1 of a k-step. */
 __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
   return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
 }

@@ -1,12 +1,12 @@
-/* Level epoch for training many networks at once: one cluster of 16 blocks trains one network. It
+/* Level `epoch` for training many networks at once: one cluster of 16 blocks trains one network. It
    supports two hidden layers, batches up to 64 and SGD with momentum. tiles.cu trains a single
    network faster, on many clusters. Each network has its own launch in its own stream; 7 or 8
    networks run at a time. Blocks of a cluster can access each other's shared memory, so a step
    needs neither mail nor a grid barrier.
 
    - A block has 18 to 20 units of hidden layer 1 for all rows: rows of W1, columns of W2, and b1.
-     From Z2 to dZ3 it has four rows of the batch. It has seven columns of W3. All blocks have b3;
-     only the first block has b2.
+     From Z2 to dZ3 it has four rows of the batch, and seven columns of W3. All blocks have b3; only
+     the first block has b2.
    - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 units of hidden layer
      2 and one of the block's four rows.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
@@ -20,12 +20,12 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. It also means that
-   the sending block has room for exchange 1, so nothing is overwritten before it is read. Blocks
-   send dZ3 and the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores
-   multiply two fp16 terms of each number; three products give float32's accuracy. A byte with a
-   zero byte above it is an exact, subnormal fp16: a pixel needs one term. The kernel checks for
-   numbers beyond fp16's range before ReLU, in logits, and at the end in the parameters.
+   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. Its arrival also
+   means that the sender has room for exchange 1, so nothing is overwritten unread. Blocks send dZ3
+   and the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores multiply two
+   fp16 terms of each number; three products give float32's accuracy. A pixel needs one term: its
+   byte below a zero byte is an exact, subnormal fp16. The kernel checks for numbers beyond fp16's
+   range before ReLU, in logits, and at the end in the parameters.
 
    A step of a block takes 19,000 cycles. Counted as if nothing overlapped, it spends 3,300 on
    tensor cores, 5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges.
@@ -47,7 +47,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* If LOADS, copies the block's parameters and momenta from global memory, else back to it. */
+/* Copies the block's parameters and momenta from global memory if LOADS, else to global memory. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant_
   move<false>(job, s, own);
   __syncthreads();
   if (threadIdx.x == 0 && s.overflowed) atomicOr(job.d_overflowed, 1u);
-  cluster_fence(); /* no block ends while others may still copy from or to its shared memory */
+  cluster_fence(); /* no block may end while others still copy from or to its shared memory */
 #endif
 }
 
