@@ -39,7 +39,7 @@ override NVCC :=
 else ifeq ($(origin NVCC),undefined)
 NVCC := $(shell scripts/setup.sh --nvcc)
 endif
-# Sanitizers conflict with the GPU's driver, so they unset NVCC. KERNELS_NVCC builds what needs no driver.
+# Sanitizers conflict with the GPU's driver, so SANITIZE unsets NVCC. KERNELS_NVCC builds what needs no driver.
 KERNELS_NVCC := $(NVCC)
 
 comma := ,
@@ -93,7 +93,7 @@ NCCL_FLAGS := $(foreach home,$(NCCL_HOME),-DNCCL_FOLDER='"$(home)"' $(if $(MPI_F
 # Machine code for each compute capability of a list, and PTX of the last one for future GPUs.
 code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
              $(filter $(lastword $(1)),$(c)),[sm_$(c)$(comma)compute_$(c)],sm_$(c)))
-# A release of nvcc knows only GPUs up to its time.
+# An old release of nvcc does not know newer GPUs.
 ifeq ($(ARCH),all)
 override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
                    $(KERNELS_NVCC) --list-gpu-code))))
@@ -111,7 +111,7 @@ WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
-# Only the lab's references and mlp-bench use cuBLAS. Without it, they get functions that fail.
+# Only the lab's references and mlp-bench use cuBLAS. Without cuBLAS, they are built with functions that fail.
 ifneq ($(wildcard $(CUDA_HOME)/include/cublas_v2.h /usr/include/cublas_v2.h),)
 CUBLAS_FLAGS = -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(if $(filter .cuda/%,$(CUDA_HOME)),$(HERE)/)$(CUDA_HOME)/lib64 -lcublas
 else
@@ -128,7 +128,7 @@ endif
 FLOORS := base ranks+data+model+plot+emulator engine train+predict+measure cli commands+bench+lab+exercise
 
 # There are three libraries: most of src/, what tests share, and what bench, lab and exercise measure with.
-# A program is linked of its main, its own folder and these. Code that needs CUDA has folders of its own.
+# A program is linked from its main, its own folder and these libraries. Code that needs CUDA has folders of its own.
 objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1:%=src/%/*.c)))
 kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
@@ -157,7 +157,7 @@ TESTS    := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 LONGEST_TESTS := $(filter %_epoch_schedules %_kernels_wide %_kernels_gemm %_threads %_faults,$(TESTS))
 TESTS    := $(LONGEST_TESTS) $(filter-out $(LONGEST_TESTS),$(TESTS))
 SCENARIOS := $(wildcard tests/scenarios/*.sh)
-# Without CUDA, tests/support/without_cuda.c is compiled in place of each of these.
+# Without CUDA, tests/support/without_cuda.c is compiled in place of each of these files.
 CUDA_ALONE := $(if $(NVCC),,$(shell grep -lE '"support/(cuda_only|kernel_tests).h"' tests/*.c))
 # The emulator runs kernels as C++ on the CPU. It needs only a C++ compiler.
 EMULATOR := $(if $(shell command -v $(firstword $(CXX))),$(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)))
@@ -350,7 +350,7 @@ $(filter-out %/test_ranks,$(TESTS)): | $(PLACED) $(LAB_EMULATOR)
 $(BUILD)/test_ranks: | $(RANKS)
 $(BUILD)/test_faults: | $(BUILD)/mlp-train-faults
 
-# mlp-train-faults: its calls fail on demand, even CUDA's: it has a stand-in for CUDA's runtime.
+# In mlp-train-faults, calls fail on demand. It has a stand-in for CUDA's runtime, so CUDA's calls fail, too.
 ifneq ($(KERNELS_NVCC),)
 STAND_IN := $(call objects,engine/cuda) $(BUILD)/tests/support/cuda_stand_in.o $(LONGEST) $(KERNELS)
 $(BUILD)/tests/support/cuda_stand_in.o $(call objects,engine/cuda): C_FLAGS += $(WITH_CUDA)
@@ -408,8 +408,8 @@ $(BUILD)/test_epoch_schedules $(BUILD)/test_emulator: private LIBRARIES += $(if 
 $(BUILD)/%.o: %.cpp $(BUILD)/flags
 	$(call said,CXX $<)$(CXX) $(CXX_FLAGS) -c $< -o $@
 
-# Kernels as C++: launches.awk turns launches into calls, in headers, too. Files that it need not change
-# are used where they are.
+# Kernels as C++: launches.awk turns launches into calls, in headers, too. Files that launches.awk need not
+# change are used where they are.
 AS_CXX  = $(WITHOUT_LIBRARIES) -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
 REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
@@ -424,7 +424,7 @@ $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \
-	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # warns of a fence that costs nothing
+	  sed '/(C7519)/d' $@.said >&2; rm $@.said; exit $$status # C7519 warns of a fence that costs nothing
 
 # Drawn digits are the same on every machine only without fused multiply-adds.
 $(BUILD)/src/data/digits.o: C_FLAGS += -ffp-contract=off

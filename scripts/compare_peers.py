@@ -90,7 +90,7 @@ def run_cases(arguments, peer, rows, measure):
             ms = [1e3 * time / case.networks for time in seconds]
             write(**line, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
                   us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
-        except Exception as failure:  # the other cases run after any failure
+        except Exception as failure:  # a failed case does not stop the other cases
             write(**line, reason=reason_of(failure))
 
 
@@ -208,7 +208,7 @@ def prepare_jax():
     return len(x), measure
 
 
-# A framework's name, what is measured of it, and a function that returns (rows, measure) for run_cases.
+# The name of a framework, what is measured, and a function that returns (rows, measure) for run_cases.
 FRAMEWORKS = {"jax": ("JAX", "epoch in one lax.scan", prepare_jax),
               "torch": ("PyTorch", "torch.compile, epoch in one graph", prepare_torch)}
 

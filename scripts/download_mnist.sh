@@ -28,7 +28,7 @@ mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
 # SHA-256 of each file (LeCun, Cortes, Burges, 1998) and the number of bytes of each uncompressed IDX
-# file. Unpacking an archive stops soon after that number.
+# file. Unpacking stops soon after that number of bytes.
 declare -A bytes digest
 while read -r name sha256 size; do digest[$name]=$sha256 bytes[$name]=$size; done <<'END'
 train-images-idx3-ubyte ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db 47040016
@@ -59,8 +59,8 @@ fetch() {
   fi
 }
 
-# take_from SOURCE gets the files that are still missing, until a file fails. It unpacks at most one
-# byte more than a file should have.
+# take_from SOURCE gets the files that are still missing and stops at the first failure. It unpacks at
+# most one byte more than a file should have.
 take_from() {
   local name
   for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do

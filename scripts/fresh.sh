@@ -10,8 +10,8 @@
 # be read only by their owner, /tmp is mounted noexec, and the locale is not installed.
 #
 # Releases come from the archives of this machine's apt. Roots, packages and output (RELEASE.log) are
-# kept in build/fresh. The exit code is 1 if a command failed. A release that cannot be tried is no
-# failure; "skipped: fresh: REASON" is printed. TEST_QUICK=1 runs fewer epochs and tests.
+# kept in build/fresh. The exit code is 1 if a command failed. A release that cannot be tried does
+# not count as a failure; for it, "skipped: fresh: REASON" is printed. TEST_QUICK=1 runs fewer epochs and tests.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022
@@ -20,7 +20,7 @@ skip() { echo "skipped: fresh: $*"; }
 
 [ "$(id -u)" = 0 ] || { skip 'only root can make a root folder'; exit; }
 command -v debootstrap >/dev/null || { skip 'it needs debootstrap, a package'; exit; }
-# Mounts are made in a namespace. They end with its last process.
+# Mounts are made in a namespace. They end with the last process of the namespace.
 unshare --mount --pid --fork true 2>/dev/null || { skip 'this machine does not let us mount'; exit; }
 
 cache=$PWD/build/fresh
@@ -42,7 +42,7 @@ apart() {
   wait $!
 }
 
-# make_root RELEASE makes $cache/RELEASE if it is missing, from the first of apt's archives that has it.
+# make_root RELEASE makes $cache/RELEASE if it is missing, from the first of apt's archives that has the release.
 make_root() {
   local root=$cache/$1 mirror script=sid proxy=
   [ ! -d "$root" ] || return 0

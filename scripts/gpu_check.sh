@@ -91,10 +91,10 @@ sanitized='
   test_lab               all  memcheck racecheck'
 
 # sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST] checks that there is no error, no hazard and no failed test.
-# Failed calls are not reported: programs check their own, and those inside a library are not our errors.
+# Failed CUDA calls are not reported: programs check their own calls, and failures inside a library are not ours.
 sanitize() {
   local status=0 text options=() tool=${3%=*} filter=${3#*=}
-  local limits=(OMP_NUM_THREADS=2) # threads of the reference, since several programs run at once
+  local limits=(OMP_NUM_THREADS=2) # 2 threads for the reference, since several programs run at once
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
   [[ $tool$2 != @(synccheck|racecheck)1 ]] || limits+=(MLP_TEST_GPU=1024:1)
   [ "$filter" != "$tool" ] || filter='*'

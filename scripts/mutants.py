@@ -30,7 +30,7 @@ MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", f"BUILD={PLACE}", f"P
         "CFLAGS=-O0 -g --coverage"]
 SWAPS = dict(pair.split("→") for pair in "==→!= !=→== <→<= <=→< >→>= >=→> &&→|| ||→&& +→- -→+ *→/ /→* "
              "+=→-= -=→+= ++→-- --→++ true→false false→true !→".split())
-# The first alternatives are never changed: comments, strings, preprocessor lines, ->.
+# What the first alternatives match is never changed: comments, strings, preprocessor lines, ->.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Functions that read the output of mlp-train, for scripts that measure. Scripts source this file.
-export LC_ALL=C # so that the decimal point is a point
+export LC_ALL=C # numbers have a decimal point, not a comma
 
 # complain STATUS SENTENCE prints the sentence and ends the script with STATUS.
 complain() {
@@ -30,7 +30,7 @@ median() {
 # at_least VALUE LEAST succeeds if VALUE >= LEAST. An empty VALUE is less.
 at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
 
-# word LINE NAME prints the word after NAME in the line that begins with LINE, without its colon.
+# word LINE NAME prints, without its colon, the word after NAME in the line that begins with LINE.
 word() {
   awk -v line="$1" -v name="$2" '
     $1 == line { for (i = 1; i < NF; i++) if ($i == name) { sub(/:$/, "", $(i + 1)); print $(i + 1) } }'

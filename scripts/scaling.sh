@@ -2,7 +2,7 @@
 # scaling.sh [FILE] times 1, 2, 4, ... ranks on the GPUs of this machine or, without a GPU, on its cores. For strong
 # scaling the batch stays the same; for weak scaling the rows per rank stay the same. Writes the measurements to
 # docs/results/scaling-NAME.json (NAME is the GPU's short name or cpu) and prints them as a table. With FILE it only
-# prints that file's table. A rank has as many cores in every run as in the run with the most ranks.
+# prints that file's table. In every run, a rank has as many cores as in the run with the most ranks.
 #   RANKS    numbers of ranks  [1 2 4 ... up to the number of GPUs or cores]
 set -euo pipefail
 # shellcheck source=scripts/run_words.sh

@@ -101,7 +101,7 @@ allowed="$MATH|$PRINT|$COMPILER|cuda(GetLastError|PeekAtLastError|FuncSetAttribu
 if [ "$kind" = emulator ]; then
   allowed="$allowed|__tsan_.*|__ubsan_handle_.*|__sanitizer_cov_trace_pc|_Z[0-9]+emulator_.*|
     emulator_(thread|block|block_size|grid_size|dynamic_shared)"
-else # calls that nvcc makes for <<< >>> and to register kernels, and calls that only ask
+else # calls that nvcc makes for <<< >>> and to register kernels, and calls that only return information
   allowed="$allowed|cudaLaunchKernel(ExC)?|__cuda(LaunchKernel|PushCallConfiguration|PopCallConfiguration|
     Register.*|UnregisterFatBinary|GetKernel|InitModule)|cuda(FuncGetAttributes|
     OccupancyMaxActiveBlocksPerMultiprocessor)|atexit|__cxa_(atexit|guard_.*)|exit|mem(cmp)|str(len|cmp|ncmp)|
@@ -132,6 +132,6 @@ if [ "$kind" = emulator ]; then
 fi
 # Every C++ file has the symbol DW.ref...; the linker keeps one of them.
 renamed+=(--keep-global-symbol={launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}},DW.ref.__g{xx,cc}_personality_v0})
-# Symbols that every C++ file may have (comdat) become local, because another sealed file has the same ones.
+# Symbols that every C++ file may have (comdat) become local, because another sealed file has the same symbols.
 ld -r --force-group-allocation object.o -o flat.o
 objcopy "${renamed[@]}" flat.o "$sealed"

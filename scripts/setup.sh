@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Finds out what the build needs, and installs missing Debian or Ubuntu packages. If it may not install, it
-# prints the command that would, and exits with 1. If kernels are to be built but there is no nvcc, it
+# prints the command that installs them, and exits with 1. If kernels are to be built but there is no nvcc, it
 # fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it prints the reason and goes on.
 #
 #   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, NVCC (empty if

@@ -85,9 +85,8 @@ typedef struct {
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* values of inputs; output that lab_arrays_fetch copied */
-  /* Outputs are checked in ranges of `length`; the last may be shorter. `sampled` is true above 4e9
-     operations and 2048 outputs: only the first 64, the last 64 and 64 random ranges are checked.
-   */
+  /* Outputs are checked in ranges of `length`; the last may be shorter. Above 4e9 operations and
+     2048 outputs, `sampled` is true: the first 64, the last 64 and 64 random ranges are checked. */
   bool sampled;
   int64_t count, ranges, length; /* outputs; ranges; outputs of a range */
   double *expected, *allowed;    /* (ranges, length) */

@@ -34,7 +34,7 @@ forgeries() {
   done
 }
 
-case_ 'files of others are networks' # layers are in the order of the numbers in names, wherever tensors lie
+case_ 'files of others are networks' # numbers in the tensors' names give the order of layers; the order of tensors in the file does not matter
 while IFS='|' read -r tensors header; do
   forge "$header"
   ok --device cpu --train three.csv --test none --resume forged.st --hidden 2 --classes 2 --epochs 1 --lr 0 --save ours.st
@@ -82,7 +82,7 @@ it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentu
 its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
 END
 
-case_ 'a header has a bound' # the bound is 1 MiB; a header of one byte more is not read, although the file has it
+case_ 'a header has a bound' # the bound is 1 MiB; a header that is one byte longer is not read
 forge '{<W>,<B>}' 32 1048576
 ok $load forged.st
 forge '{<W>,<B>}' 32 1048577
@@ -108,7 +108,7 @@ END
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters and 22 momenta
-# put AT BYTES writes the bytes over forged.st, beginning at its float AT.
+# put AT BYTES overwrites the content of forged.st with BYTES, from float number AT on.
 put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st

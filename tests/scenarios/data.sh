@@ -1,4 +1,4 @@
-# What was read is printed, logged, saved and compared. Each remark about it says what to do.
+# What was read is printed, logged, saved and compared. Each remark about the data says what to do.
 N=${T% --train *}
 A='--device cpu --load net.st'
 # side SIDE COUNT [FIRST] prints rows of a label and SIDE x SIDE pixels. One column is bright.

@@ -35,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input and makes one file of them. A row
-# whose NAME ends in ! begins a new file. @ in PATTERN is where the compiler reports the error.
+# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input. All their edits go into one
+# file, but a row whose NAME ends in ! begins a new file. @ in PATTERN is where the compiler reports the error.
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -46,8 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED does the same for programs that compile. Rows of ascending functions share a file. A row
-# with NAME + belongs to the row before it. @ is the edited line.
+# wrong SEED reads such rows for programs that compile. A row begins a new file if its function does not
+# come after the previous row's. A row with NAME + belongs to the row before it. @ is the edited line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

@@ -119,7 +119,7 @@ ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
 # known INPUTS CLASSES [BYTE] writes known.st, a network without hidden layers. Its biases come from
-# standard input. All bytes of its weights are BYTE or 0; if 0, its logits are the biases.
+# standard input. All bytes of its weights are BYTE or 0; if 0, the network's logits are its biases.
 known() {
   local size=$(($1 * $2 * 4))
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],
@@ -160,7 +160,7 @@ same w.png weights.png
 same m.png mistakes.png
 same c.png confusion.png
 
-case_ 'the most confident mistakes are shown' # only 64: without the others, the picture is the same
+case_ 'the most confident mistakes are shown' # a picture has 64 mistakes; without the other mistakes it is the same
 ok $A --predict unlabelled.csv --output shares.csv --probabilities
 paste -d , digits_test.csv <(tail -n +2 shares.csv) |
   awk -F, '$1 != $787 { print $($787 + 788), $786, $787 }' | sort -k 1,1gr -k 2,2n |

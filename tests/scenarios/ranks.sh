@@ -27,7 +27,7 @@ case_ 'a record of ranks shows how they scale'
 printed 1 '1024.2.200\.98.1\.83.-$'
 printed 1 '512.2.208\.903.-.0\.55$'
 
-case_ 'ranks say the same to each other' # by test_ranks.c
+case_ 'ranks say the same to each other' # test_ranks.c tests this
 with_ranks || exit 0
 ranks_alone=$PROGRAMS/test_ranks
 [ -x "$ranks_alone" ] || ranks_alone=$PROGRAMS/build/test_ranks

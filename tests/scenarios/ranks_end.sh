@@ -1,4 +1,4 @@
-# All ranks of a run end together, soon, and with one sentence. Files that were saved are complete.
+# Tests that all ranks of a run end together, soon, and with one sentence. Files that were saved are complete.
 digits 389 61
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
 
@@ -39,7 +39,7 @@ failed_once() {
   said "$2"
   [ "$(grep -o 'mlp-train: ' err | wc -l)" = 1 ] || die "not said once: $(cat err)"
 }
-# kill_each RANKS DEVICE starts a run for each rank and kills that rank.
+# kill_each RANKS DEVICE kills each rank, one rank per run.
 kill_each() {
   local rank process try
   for ((rank = 0; rank < $1; rank++)); do
@@ -84,7 +84,7 @@ end_soon
 case_ 'what fails is said once'
 mkfifo fifo
 while IFS='|' read -r ranks code text options; do
-  OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # at once: no rank has anything to save
+  OMPI_MCA_odls_base_sigkill_timeout=0 RANKS=$ranks run $options # mpirun kills at once: no rank has anything to save
   failed_once $code "$text"
 done <<END
 3|1|nothing.csv does not exist|$D --train nothing.csv

@@ -30,7 +30,7 @@ if sanitized; then
 else
   digits 700 10
   (ulimit -v 600000 && run $S --train digits_train.csv --classes 10 --threads 4 --sweep hidden=8000,8001,8002,8003 \
-    --epochs 1) # each takes 100 MB; together they may take half of the memory
+    --epochs 1) # each network takes 100 MB; all networks together may take half of the memory
   printed 1 '^at once  2 networks$'
 fi
 

@@ -17,7 +17,7 @@ for resident in yes no; do
   same_network share.st files.st
 done
 
-case_ 'test rows speak once' # epochs have val-acc; the last line tests the saved network
+case_ 'test rows speak once' # lines of epochs have val-acc; the last line tests the saved network
 prints 1 '^epoch ' $T --epochs 3 --validation 0.2 --log run.jsonl --save v.st --plot v.png --quiet
 printed 1 '^test     loss [0-9.]+  acc [0-9.]+%  of 50 rows$'
 printed 1 ' val-loss   val-acc '
@@ -41,7 +41,7 @@ tac all.csv >mixed.csv
 prints 1 '^note     mixed.csv: the saved run had other rows .* may have trained on rows that are held out now' \
   --resume mixed.st --epochs 3
 ok --resume part.st --epochs 2 --validation test.csv --save f.st
-[ "$(value best_epoch f.st)" = 2 ] # the best epoch by these rows
+[ "$(value best_epoch f.st)" = 2 ] # the best epoch on these rows
 
 case_ 'another test file knows no best epoch'
 ok $T --epochs 2 --save t.st

@@ -24,7 +24,7 @@ mkdir -p "$place"
 cd "$place"
 echo "soak: seed $first, in $place"
 
-# ---- random choices; functions set variables, as $(...) would have other random numbers -------
+# ---- random choices: functions set variables, because $(...) would draw other numbers ---------
 
 chance() { ((RANDOM % 100 < $1)); }
 # draw NAME LOW HIGH sets variable NAME to a random size. Small sizes are as frequent as large ones.
@@ -61,12 +61,12 @@ launch() {
 ends_within() {
   { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
-  sed -i '/^mlp-train: note: /d' err # predictions print remarks on rows there
+  sed -i '/^mlp-train: note: /d' err # predictions also print remarks on rows to err
   [ $status != 137 ] || rm -f ./*.tmp.*
   absent ./*.tmp.*
 }
-# settled succeeds if the last run came to its end. The loss may have diverged. A run that was
-# interrupted late may have had nothing left to train.
+# settled succeeds if the last run ended without an error. It also accepts two errors: the loss
+# diverged, or the run was resumed when nothing was left to train.
 settled() {
   if grep -qE ' is already trained for | stopped early: ' err; then status=0 && : >err; fi
   if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
@@ -76,7 +76,7 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT... sends a run a signal within this time. Succeeds if that ended it.
+# interrupted MICROSECONDS ARGUMENT... sends a run a signal within this time. Succeeds if the signal ended the run.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"
@@ -155,7 +155,7 @@ try_case() {
     --threads $((1 + RANDOM % 4)) --save b.st --log b.csv
   [ $status = $a_status ] || die 'one run diverged and the other did not'
   [ $status = 0 ] || return 0
-  [ -n "$killed" ] || same <(epochs a.csv) <(epochs b.csv) # SIGKILL can lose a line: the network is saved first
+  [ -n "$killed" ] || same <(epochs a.csv) <(epochs b.csv) # SIGKILL can lose the last line: the network is saved before it
   for network in st st.best; do
     [ -e a.$network ] || continue
     same_network a.$network b.$network
