@@ -1,12 +1,12 @@
-/* Tests the communication between ranks. mpirun starts several processes of this program; each is a
-   rank. tests/scenarios/ranks.sh starts it so, and tests whole runs. */
+/* Tests the communication between ranks. tests/scenarios/ranks.sh calls mpirun, which starts
+   several processes of this program; each is a rank. The scenario also tests whole runs. */
 #include "ranks/ranks.h"
 #include "support/test.h"
 
 #define CHECK(call)                                                                                \
   if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
 
-/* Returns a term of a sum over the ranks. The order of ranks decides how such a sum is rounded. */
+/* Returns a rank's term i of a sum over ranks. The order of ranks decides how sums are rounded. */
 static float part(int rank, size_t i) {
   return (rank == 0 ? 16777216.0f : 1.0f) + (float)(i % 7) * (float)rank;
 }

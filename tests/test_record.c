@@ -55,7 +55,7 @@ TEST(what_is_no_record_is_refused) {
 TEST(a_full_disk_is_told) {
   if (!record_create(&record, "/dev/full", &error)) skip_because("there is no /dev/full");
   record_add(&record, record_line("epoch"));
-  record_add(&record, record_line("epoch")); /* the first failure is reported */
+  record_add(&record, record_line("epoch")); /* the first failure is the one reported */
   FAILS(record_good(&record, &error), "cannot write /dev/full: No space");
   FAILS(record_close(&record, true, &error), "cannot write /dev/full: No space");
 }

@@ -1,5 +1,5 @@
-/* Tests the reference: small cases computed by hand, and the gradient against finite differences.
-   test_engine_results.c compares whole training with the CPU engine. */
+/* Tests the reference. Compares small cases with values computed by hand, and gradients with finite
+   differences. test_engine_results.c compares whole training with the CPU engine. */
 #include "base/random.h"
 #include "support/network_reference.h"
 #include "support/test.h"
@@ -9,7 +9,7 @@ static void near(const double *out, const double *expected, size_t count) {
     assert_close(out[i], expected[i], 1e-12 * (1 + fabs(expected[i])));
 }
 
-/* Checks that the first values of `out` are near the given values. */
+/* Checks that `out` begins with values near the given values. */
 #define NEAR(out, ...)                                                                             \
   near(out, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
@@ -36,7 +36,7 @@ TEST(activation) {
 }
 
 /* A weight of 1 is updated by gradients 0.5 and then -0.25 at rate 0.1. Adam's first step is the
-   rate, whatever the gradient. In the second, m is 0.02 / 0.19 and v 0.00031225 / 0.001999. */
+   rate, whatever the gradient. In step 2, m is 0.02 / 0.19 and v is 0.00031225 / 0.001999. */
 TEST(optimizers_by_hand) {
   static const struct {
     Optimizer kind;
@@ -100,8 +100,8 @@ static double mean_loss(const Network *network, const double *parameters, const 
   return sums.loss / rows;
 }
 
-/* Tries every parameter of networks of one to three layers. The error of a central difference is
-   h^2 times a third derivative plus 1e-16 / h, together about 1e-10 for h = 1e-5. */
+/* Checks the gradient of every parameter of networks of one to three layers. The error of a central
+   difference is h^2 times a third derivative plus 1e-16 / h, together about 1e-10 for h = 1e-5. */
 TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
@@ -110,7 +110,7 @@ TEST(gradient_against_finite_differences) {
     double *parameters = allocate(network.floats, sizeof *parameters);
     double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
     uint16_t labels[ROWS];
-    reference_fill(parameters, network.floats, -1, 1, 1); /* the padding, too: it must not matter */
+    reference_fill(parameters, network.floats, -1, 1, 1); /* padding, too, which must not matter */
     reference_fill(x, ROWS * 7, -1, 1, 2);
     reference_fill_labels(labels, ROWS, 3, 3);
     EngineSums sums = {0};

@@ -1,10 +1,10 @@
-/* Tests the output of a run. Every line must fit in a terminal of 80 columns. */
+/* Tests what a run prints. Every line must fit in a terminal of 80 columns. */
 #include "train/report.h"
 #include "support/test.h"
 
 static FILE *terminal;
 
-/* Begins to capture standard output. printed() ends this and returns the text. */
+/* Begins to capture standard output. printed() ends the capture and returns the text. */
 static void capture(void) {
   terminal = stdout;
   stdout = text_open();
@@ -42,7 +42,7 @@ TEST(columns_hold_large_and_small_numbers) {
   first.train_loss = 99.9989;
   first.train_accuracy = first.test_accuracy = 1;
   first.train_seconds = 86400;
-  last.rows_before = 54000; /* the epoch is the rest of an interrupted one */
+  last.rows_before = 54000; /* this epoch is the rest of an interrupted epoch */
   first.test_seconds = 3599.6;
   last.epoch = 999999;
   last.test_loss = 12.3454;
@@ -56,7 +56,7 @@ TEST(columns_hold_large_and_small_numbers) {
       "epoch 999999/999999  0.0874  97.43%     12.345     0.10%   1.00s  99.9ms   6.0k\n");
 }
 
-/* On a terminal, the next line replaces the progress of an epoch. A file gets no progress. */
+/* On a terminal, the next line replaces an epoch's progress. In a file, no progress is printed. */
 TEST(a_line_replaces_the_progress) {
   Report report = {.shows_progress = true, .percent = -1}, without = {.percent = -1};
   capture();

@@ -1,5 +1,5 @@
-/* Tests held-out rows: the share that was asked for is held out from each class, and all other rows
-   are for training. tests/scenarios/validation.sh tests whole runs. */
+/* Tests held-out rows. The given share of each class must be held out, and all other rows are for
+   training. tests/scenarios/validation.sh tests whole runs. */
 #include "base/random.h"
 #include "data/split.h"
 #include "support/test.h"
@@ -8,7 +8,7 @@ enum { ROWS = 5000, MOST_CLASSES = 10 };
 
 static int labels[ROWS];
 
-/* Draws labels; classes have very different sizes. */
+/* Draws labels for classes of very different sizes. */
 static void draw_labels(void) {
   for (int row = 0; row < ROWS; row++) {
     const RandomWords drawn = random_words(7, 0, (uint64_t)row);

@@ -14,14 +14,14 @@ static const Pair cases[] = {
      "31m \xc2\x85 \xc2\xa0",
      "\\xc2\\x9b31m \\xc2\\x85 \xc2\xa0"}, /* U+009B, the control character CSI */
     {"n\xff.csv \x9b", "n\\xff.csv \\x9b"},
-    {"\xc3", "\\xc3"},                              /* truncated */
+    {"\xc3", "\\xc3"},                              /* a truncated character */
     {"\xc0\x9b \xc1\x81", "\\xc0\\x9b \\xc1\\x81"}, /* encodings that are longer than needed */
     {"\xed\xa0\x80", "\\xed\\xa0\\x80"},            /* a surrogate */
     {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},       /* the last code point */
     {"\xf4\x90\x80\x80 \xf5\x80\x80\x80", "\\xf4\\x90\\x80\\x80 \\xf5\\x80\\x80\\x80"},
 };
 
-/* Checks each text on a terminal and in JSON. jansson must agree on what is valid UTF-8. */
+/* Checks each text for a terminal and for JSON. jansson must agree on what is valid UTF-8. */
 TEST(test_texts) {
   foreach (c, cases) {
     const char *text = c->given;
@@ -44,7 +44,7 @@ TEST(test_texts) {
   }
 }
 
-/* If a text does not fit, it ends before the first character or escape that does not fit whole. */
+/* A text that does not fit ends before the first character or escape that does not fit whole. */
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};
@@ -61,7 +61,7 @@ TEST(test_cut) {
 TEST(test_errors_are_printable) {
   assert_false(error_set(&error, "%s: no such file", "\x1b[31mred\n\xff"));
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file");
-  assert_false(error_set(&error, "%s; and more", error.text)); /* its own text is allowed */
+  assert_false(error_set(&error, "%s; and more", error.text)); /* error.text may be an argument */
   assert_string_equal(error.text, "\\x1b[31mred\\x0a\\xff: no such file; and more");
   char vast[4096];
   memset(vast, '\x1b', sizeof vast - 1);

@@ -1,9 +1,9 @@
-/* Tests the run log, every line as text. tests/scenarios/run_files.sh tests how logs are continued,
-   program.sh tests all options in a header. */
+/* Tests the text of every line of a run log. tests/scenarios/run_files.sh tests how logs are
+   continued; program.sh tests all options in a header. */
 #include "commands/train_log.h"
 #include "support/folder.h"
 
-static const char *path; /* the current log's path */
+static const char *path; /* path of the current log */
 
 static const Engine engine = {.device = "a \"quoted\" C:\\new\nname\r\tä"};
 
@@ -53,7 +53,7 @@ static void end(TrainLog *log) {
   OK(train_log_close(log, &error));
 }
 
-/* Writes a log of two epochs. After each, checks that the file has its line. Returns the header. */
+/* Writes a log of two epochs. Checks the file after each epoch. Returns the header line. */
 static const char *write_log(const char *name, const char *first_line, const char *second_line) {
   TrainLog log = open_log(name, false);
   assert_files(0);
@@ -67,7 +67,7 @@ static const char *write_log(const char *name, const char *first_line, const cha
   return line;
 }
 
-/* Returns the line of JSON for a line of CSV. */
+/* Returns the line of a JSON log that has the values of a line of a CSV log. */
 static const char *json_of(const char *values) {
   const char *line = "{\"kind\": \"epoch\"";
   for (const char *name = columns; *name;) {
@@ -80,7 +80,7 @@ static const char *json_of(const char *values) {
   return text_printf("%s}", line);
 }
 
-/* Numbers are printed with enough digits to read them back bit for bit. */
+/* Numbers must have enough digits to be read back bit for bit. */
 static const char first_values[] =
     "1,10,0.30000000000000004,0.3333333333333333,4.94065645841247e-324,"
     "0.9775,0.1,1.7976931348623157e+308,0,60000,9007199254740992,,,,,4294967295";
@@ -101,13 +101,13 @@ IN_FOLDER(test_csv) {
                       text_printf("%s\n", columns));
 }
 
-/* The old log stays until there is an epoch to log. It stays for good if the run ends earlier. */
+/* The old log stays until the run logs an epoch. If the run ends before, the old log remains. */
 IN_FOLDER(test_replaces) {
   folder_write("run.jsonl", "old\n");
   TrainLog log = open_log("run.jsonl", false);
   assert_string_equal(folder_read(path), "old\n");
   header(&log);
-  header(&log); /* again, since the run continues on another device */
+  header(&log); /* again, as when a run continues on another device */
   epoch(&log, &first);
   end(&log);
   assert_in(folder_read(path), "}\n{\"kind\": \"run\", ");

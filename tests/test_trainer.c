@@ -39,13 +39,13 @@ enum { MOST_CALLS = 100, MOST_EPOCHS = 8 };
 typedef struct {
   const struct Run *run;
   Engine *engine;          /* the trainer's engine */
-  EngineConfig config;     /* configuration of the last engine asked for */
-  int opened, closed;      /* engines asked for; engines closed */
+  EngineConfig config;     /* configuration of the last engine requested */
+  int opened, closed;      /* number of engines requested; number of engines closed */
   int trains, evaluations; /* number of calls */
   TrainRange train[MOST_CALLS];
-  int collected;    /* evaluations whose sums were collected */
-  char calls[4096]; /* every evaluation as " first row+rows", every training as " first
-                       row+rows:first step+steps", with "s" if shuffled */
+  int collected;    /* number of evaluations whose sums were collected */
+  char calls[4096]; /* an evaluation is " first row+rows", a training call " first row+rows:first
+                       step+steps", with an "s" if shuffled */
 } Spy;
 
 static Spy spy; /* the calls of the last run */
@@ -79,7 +79,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
   return (TrainerConfig){
       .train = train_path,
       .test = test_path,
-      /* more threads would mostly wait */
+      /* one thread, since more threads would mostly wait */
       .training = {.hidden = {1, {5}},
                    .classes = CLASSES,
                    .epochs = epochs,
@@ -167,7 +167,7 @@ static bool on_stop(void *context) {
   return ++run->stop_calls == run->stop;
 }
 
-/* Trains as *run asks and records what happens in it. On failure returns false, sets run->error. */
+/* Trains as *run asks and records the run in *run. On failure returns false, sets run->error. */
 static bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.run = run};
   run->error.text[0] = '\0';
@@ -213,7 +213,7 @@ static void must_fail(const TrainerConfig *config, Run run, const char *says) {
   assert_in(run.error.text, says);
 }
 
-/* Checks that every epoch used these numbers of rows, and that its results are possible. */
+/* Checks that every epoch used these numbers of rows and has possible results. */
 static void assert_rows(const Run *run, uint64_t train_rows, uint64_t test_rows) {
   for (int i = 0; i < run->epochs; i++) {
     const EpochResult *r = &run->epoch[i];
@@ -249,11 +249,11 @@ TEST(every_row_counts_however_few) {
     }
 }
 
-/* Also checks that each epoch uses its own rate; test_options.c tests the schedules. */
+/* Also checks that each epoch uses its own learning rate. test_options.c tests schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  config.training.batch = 3000; /* buffers have 6000 rows */
+  config.training.batch = 3000; /* each buffer has 6000 rows */
   RUN run = must_train(&config);
   assert_rows(&run, 20000, 100);
   static const char later[] = " 0+20000:0+7s 20000+100";
@@ -287,7 +287,7 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
       assert_true(spy.train[call].key != spy.train[other].key);
 }
 
-/* All calls for one buffer in one epoch have the same key; other epochs and buffers have others. */
+/* Calls for one buffer in one epoch have the same key. Other epochs and buffers have other keys. */
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
@@ -348,14 +348,14 @@ TEST(auto_streams_when_the_dataset_does_not_fit) {
   assert_rows(&run, 50, 20);
 }
 
-/* If a loss is not finite, the run ends after that call, and the error names the call's steps. With
-   much patience, losses are checked at the end of the file, otherwise at the end of each buffer. */
+/* If a call's loss is not finite, the run ends after the call, and the error names the call's
+   steps. With much patience, losses are checked at the file's end, otherwise after each buffer. */
 TEST(failures_stop_the_run) {
 #define LOSS " loss is not a finite number "
 #define ADVICE ": try a lower --lr"
 #define IN_STEPS(steps) "the training" LOSS "in steps " steps ADVICE
-#define DIVERGES 8200, 100            /* a step multiplies a weight by -99 */
-#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps: 1 call; with .stop, 13 after epoch 1 */
+#define DIVERGES 8200, 100            /* each step multiplies a weight by -99 */
+#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps in 1 call; with .stop, in 13 after epoch 1 */
   static const struct {
     int rows;
     float rate;
@@ -384,7 +384,7 @@ TEST(failures_stop_the_run) {
 
 /* ---- runs that stop and go on ------------------------------------------------------------ */
 
-/* Checks the epochs after a stop. Only the training loss's sum may be rounded in another way. */
+/* Checks the epochs after a stop. Only the sum of the training loss may differ, by its rounding. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {
@@ -398,8 +398,8 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   }
 }
 
-/* Stops a run at each call of the stop event in turn, and continues it. Returns how many of the
-   stops were in the middle of an epoch. *first is the number of those in the first epoch. */
+/* Stops a run at each call of the stop event in turn, and continues it. Returns the number of stops
+   in the middle of an epoch. Sets *first to the number of such stops in the first epoch. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
   RUN whole = must_train(config);
   int within = 0;
@@ -429,7 +429,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
-    int rows, stops; /* stops within an epoch: at a buffer's end, but not after a short step */
+    int rows, stops; /* stops: number within an epoch; none after a short step */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {
