@@ -34,7 +34,7 @@ ShortText lab_size_text(const LabTopic *topic, LabSize size);
 /* Reads such a text. If it fails, *error says how to write sizes, or that the size is too large. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
-/* Returns a size that takes the emulator only seconds. */
+/* Returns a size at which the emulator runs a rung in seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Returns the reason, as one clause, why the rung cannot run this call, or "" if it can. */

@@ -124,7 +124,7 @@ static json_t *find_rung(const json_t *topic, const char *name, size_t *number) 
   return NULL;
 }
 
-/* Returns the ms of the first timed row of that kind, or of the fastest if `best`. May be NAN. */
+/* Returns the ms of the first timed row of that kind (of the fastest if `best`), or else NAN. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)

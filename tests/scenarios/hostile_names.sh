@@ -1,7 +1,7 @@
 # Names and files may hold control sequences for a terminal, or bytes that are not UTF-8. mlp-train
 # escapes them whenever it prints them, and its JSON stays valid.
 commands=$'\e]0;owned\a\e[2J'    # would set the terminal's title and clear the screen
-name=$'\xc2\x9b31m\x9b\xff'      # CSI, U+009B, as UTF-8 and as one byte; no option refuses it
+name=$'\xc2\x9b31m\x9b\xff'      # the control character CSI (U+009B) as UTF-8 and as one byte; no option refuses this name
 printed_name='\xc2\x9b31m\x9b\xff'
 
 # refused TEXT ARGUMENT... checks that the run fails and prints one printable line with TEXT.

@@ -50,7 +50,7 @@ for name in a.csv sub/../a.csv hard.csv soft.csv "$PWD/a.csv"; do
 done
 refuses 2 'are the same file' $T --plot new.png --confusion new.png
 refuses 2 'are the same file' $T --plot new.png --confusion "$PWD/./new.png"
-refuses 2 'are the same file' --load net --device cpu --predict pipe --output ./pipe # otherwise it would wait for itself
+refuses 2 'are the same file' --load net --device cpu --predict pipe --output ./pipe # otherwise mlp-train would wait for its own output
 ok $T --train soft.csv --test a.csv --log b.csv --epochs 1 --plot /dev/null --confusion /dev/null
 same a.csv train.csv
 

@@ -21,7 +21,7 @@ printed 1 "accuracy +$(value test_accuracy kept.st | awk '{ printf "%.2f%%", 100
 mv out kept
 ok --load kept.st $evaluate --pixel-max 99
 same out kept
-# A file of another program does not have the scale, so the command line must.
+# A file of another program does not have the scale, so the command line must give it.
 edit 's/"options":"[^"]*"/"options":""/' kept.st other.st
 ok --load other.st $evaluate $scale
 same out kept

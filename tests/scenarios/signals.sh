@@ -1,4 +1,4 @@
-# A signal ends mlp-train in any state; it saves the trained network. A second signal kills it.
+# A signal ends mlp-train in any state, but mlp-train saves the trained network. A second signal kills it.
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net
@@ -63,7 +63,7 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# After the first signal, the run would end after training on a buffer, which takes seconds. A killed
+# After the first signal, the run would end after training on a staging buffer, which takes seconds. A killed
 # run prints nothing.
 case_ 'a second signal kills'
 start $T --hidden 700,700 --batch 1 --train long.csv --save second.st

@@ -1,7 +1,7 @@
 # Every program says what is wrong with its command line, prints its help, and reports if it cannot
 # print. tests/test_options.c tests the rules for values, letters and arguments.
 
-# Lines of a program, its message, and the arguments that it refuses.
+# Each line has a program, its message, and the arguments that the program refuses.
 cat >wrong <<'END'
 mlp-train|unknown option '--bogus'|--bogus
 mlp-train|unexpected argument 'stray'|stray

@@ -31,7 +31,7 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
 }
 
 static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
-/* seconds; a call above SLOW gets SLOW_SAMPLES samples, and above VERY_SLOW no further sample */
+/* seconds of a call; above SLOW it is timed SLOW_SAMPLES times, above VERY_SLOW not again */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 

@@ -11,7 +11,7 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { FEW = 65536 };                   /* maximum number of outputs in a range */
-enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* outputs of a sampled range; number of ranges */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* outputs of a sampled range; sampled ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {

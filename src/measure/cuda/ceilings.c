@@ -40,7 +40,7 @@ static cudaError_t run(void *stand, cudaStream_t stream) {
 
 #define FMA (1.0 * FMA_BLOCKS * FMA_ROUNDS * FMA_OPERATIONS)
 
-/* ceilings_add multiplies the amount of FMA by Stand.blocks, and that of COPY by Stand.bytes. */
+/* ceilings_add multiplies FMA's amount by Stand.blocks and COPY's amount by Stand.bytes. */
 static const Rung ceilings[CEILINGS] = {
     [CEILING_FMA] = {"float32 multiply-adds alone", run, NULL, 1, false, FMA, "GFLOP/s"},
     [CEILING_COPY] = {"copy on the GPU, read + write", run, NULL, 4, false, 2, "GB/s"},
