@@ -66,7 +66,7 @@ typedef struct {
   AugmentPoint shift;
 } AugmentMap;
 
-/* The weights that a cubic B-spline gives control points first to first + 3. */
+/* The weights of control points first to first + 3 in a cubic B-spline. */
 typedef struct {
   int first;
   float weight[4];

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 int text_character(const char *text) {
-  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* smallest code of n bytes */
+  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* [n]: smallest code of n bytes */
   const unsigned first = (unsigned char)*text;
   const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);

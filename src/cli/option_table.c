@@ -117,7 +117,7 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
   const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
   if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* what a shell reports; needs no message */
+  if (error->unread) return 128 + SIGPIPE; /* as a shell reports it; no message is needed */
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;

@@ -126,7 +126,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains the run whose number is the worker's, then runs that no worker has taken yet. */
+/* Trains run worker->number first, then runs that no worker has taken yet. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;

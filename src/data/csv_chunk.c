@@ -157,7 +157,7 @@ static inline bool parse_integer(const unsigned char *text, size_t length, unsig
   return length > 0;
 }
 
-/* Parses a number, as printed by %.18e. Returns -1 if it is not a number. */
+/* Parses a number such as %.18e prints. Returns -1 if the text is not a number. */
 static double parse_float(const unsigned char *text, size_t length) {
   char copy[32], *end;
   if (length == 0 || length >= sizeof copy || *text < '0' || *text > '9') return -1;

@@ -23,7 +23,7 @@ typedef struct {
   bool labelled, judged; /* labelled rows have a label; unless `judged`, any label becomes 0 */
   size_t label;          /* the label column, from 0; CSV_NONE if no header names it */
   int classes;           /* labels are below this number */
-  const char *names;     /* class names, one per line, that labels may be; or NULL */
+  const char *names;     /* class names, one per line, which labels may use; or NULL */
 } CsvColumns;
 
 /* The rows of some whole lines of text, and the first fault in the lines. */

@@ -26,7 +26,7 @@ typedef struct {
   const char *name;
   size_t offset;                                                /* offset in Checkpoint */
   enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
-  bool may_be_left;                                             /* true: a missing field is 0 */
+  bool may_be_left;                                             /* the file may lack the field */
 } CheckpointField;
 
 #define FIELD(name, kind, may_be_left)                                                             \

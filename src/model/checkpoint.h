@@ -34,10 +34,10 @@ typedef struct {
   int count;         /* number of arrays */
   CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): the kinds of the arrays, in ascending order,
                                               starting with CHECKPOINT_PARAMETERS */
-  uint64_t updates;       /* steps trained since the parameters were initialised; 0 if unknown */
+  uint64_t updates;       /* number of steps trained since the first initialisation; 0 if unknown */
   int resident;           /* a Residency; only older programs saved it, in the middle of an epoch */
-  int epoch;              /* complete epochs trained; 0 if unknown */
-  uint64_t step;          /* steps trained of the next epoch, which is not complete */
+  int epoch;              /* number of complete epochs trained; 0 if unknown */
+  uint64_t step;          /* number of steps trained in the next epoch, which is not complete */
   double loss;            /* sum of the losses of the rows in these steps, as in EngineSums */
   uint64_t correct, rows; /* numbers of these rows: predicted correctly, all */
   double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */

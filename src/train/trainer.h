@@ -85,7 +85,7 @@ typedef struct TrainerEvents TrainerEvents;
 
 /* Reads the training rows into the engine's dataset, from row 0 on, then the judging rows, without
    training. The trainer must be resident and new. Call trainer_start_again before trainer_run.
-   Returns false after a failure or if events->stop or a signal ended it. */
+   Returns false after a failure or if events->stop or a signal ended the call. */
 bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work, then copies the run's position and the engine's arrays into *checkpoint.
