@@ -134,7 +134,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Remarks if the mean is far from the training rows' mean m and nearer to its inverse, most - m. */
+/* Remarks if the mean is far from the training rows' mean m and nearer to most - m, its inverse. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

@@ -14,7 +14,7 @@
 #include "base/sizes.h"
 
 enum {
-  HEADER_MAX = 1 << 20, /* maximum bytes of a header; usual headers have a few thousand */
+  HEADER_MAX = 1 << 20, /* maximum size of a header in bytes; usual headers have a few thousand */
   TENSORS_MAX = 2 * CHECKPOINT_ARRAYS * NETWORK_MAX_LAYERS, /* a weight and a bias per layer */
 };
 
