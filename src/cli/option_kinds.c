@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "engine/training.h"
 
-/* Returns the row's field. It is not const, but only `set` functions write to it. */
+/* Returns the row's field. The result is not const, but only `set` functions write to it. */
 static void *field_of(const OptionRow *row, const void *options) {
   return (char *)options + row->field;
 }

@@ -133,7 +133,7 @@ static void *work(void *context) {
   ManyRuns *r = team->runs;
   Trainer *trainer = NULL;
   Options o;
-  pthread_mutex_lock(&team->one); /* train_all unlocks it when it knows the number of workers */
+  pthread_mutex_lock(&team->one); /* waits until train_all knows the number of workers */
   pthread_mutex_unlock(&team->one);
   for (int run = worker->number; run < team->count; run = atomic_fetch_add(&team->next, 1)) {
     Error why;

@@ -91,7 +91,7 @@ static bool say_all(const Seeds *s, Error *error) {
 }
 
 /* Gives every rank the epochs of all networks. Then prints and logs the other ranks' networks; the
-   first rank has already printed and logged its own. */
+   first rank has already printed and logged its own networks. */
 static bool gather_networks(Seeds *s, Error *error) {
   const size_t ranks = (size_t)ranks_count(s->runs.ranks), of_one = (size_t)s->epochs,
                all = (size_t)s->runs.count * of_one;

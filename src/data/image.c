@@ -44,12 +44,12 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_ONLY_PNM
 #define STBI_NO_GIF /* version 2.27 declares the GIF reader nevertheless */
 #define STBI_NO_STDIO
-#ifndef __clang_analyzer__ /* the analyzer shall not check stb's code */
+#ifndef __clang_analyzer__ /* keeps stb's code from the analyzer */
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
 /* Compilers warn about version 2.27, which declares the first of these names and defines the
-   second. Later versions have only the first name. Nothing here uses it. */
+   second. Later versions have only the first name. Nothing here uses the function. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 

@@ -39,7 +39,7 @@ typedef struct {
   int epoch;              /* number of complete epochs trained; 0 if unknown */
   uint64_t step;          /* number of steps trained in the next epoch, which is not complete */
   double loss;            /* sum of the losses of the rows in these steps, as in EngineSums */
-  uint64_t correct, rows; /* numbers of these rows: predicted correctly, all */
+  uint64_t correct, rows; /* correct predictions for these rows; number of rows */
   double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */

@@ -37,8 +37,7 @@ typedef struct {
 } HiddenSizes;
 
 /* Lays out a network with the sizes inputs, hidden[0], ..., hidden[count-1], classes. Fails if
-   there are too many layers, if a size is above its limit or below 1, or if `classes` is below 2.
- */
+   there are too many layers, a size is above its limit or below 1, or `classes` is below 2. */
 bool network_init(Network *network, int inputs, const int *hidden, int count, int classes,
                   Error *error);
 

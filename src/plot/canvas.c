@@ -18,7 +18,7 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
-#ifndef __clang_analyzer__ /* the analyzer shall not check stb's code */
+#ifndef __clang_analyzer__ /* keeps stb's code from the analyzer */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #endif

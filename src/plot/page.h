@@ -18,7 +18,7 @@ static const Colour page_series[] = {0x0072b2, 0xd55e00};
 
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */
 enum { MARGIN = 28, HEAD = 104 };           /* margin on every side; height of the title's area */
-enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* width of a chart's page; minimum width */
+enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* width of a chart's page; minimum of a page */
 
 /* Opens a page of at least LEAST_WIDTH x height pixels, with a title and a subtitle. Letters get
    smaller if a text would not fit. */
