@@ -29,13 +29,13 @@ struct Lane {
   State state;
   bool orders, fenced;
   uint16_t thread;
-  unsigned mask; /* lanes to meet; this lane's value; function for all values */
+  unsigned mask; /* the lanes to meet; below, this lane's value and the function for all values */
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
-  int value;            /* its term of the sum that emulator_barrier returns */
-  int groups;           /* groups of asynchronous copies that it has closed */
-  uintptr_t pc;         /* the place where it waits */
-  uint16_t clock[WARP]; /* vector clock of its warp's lanes since the block's last barrier */
+  int value;            /* the lane's term of the sum that emulator_barrier returns */
+  int groups;           /* groups of asynchronous copies that the lane has closed */
+  uintptr_t pc;         /* the place where the lane waits */
+  uint16_t clock[WARP]; /* vector clock of the warp's lanes since the block's last barrier */
 };
 
 /* A launch of a kernel. Each thread gets a copy of the arguments. */
@@ -49,18 +49,18 @@ struct Call {
 };
 
 extern Lane *lane;        /* the running lane; NULL outside of kernels */
-extern const Lane *meets; /* a lane of the warp whose lanes meet now */
+extern const Lane *meets; /* a lane of the warp whose lanes are meeting */
 extern bool failed;       /* the launch has failed */
 
 /* Makes a fiber for l on `stack`, which has stack_bytes bytes. run_warp can then enter l. */
 constexpr size_t STACK = 512 << 10; /* the local memory that a thread may have */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
 bool is_stack(uintptr_t address);      /* returns true for an address in a lane's stack */
-bool is_host_stack(uintptr_t address); /* in the stack of emulator_call's function */
+bool is_host_stack(uintptr_t address); /* true in the stack of emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
-extern const char *prints_on;          /* the heading of emulator_print() */
-/* Enters lanes of a warp, at most `most` times in all, until none can continue. Returns true if a
-   lane ran. */
+extern const char *prints_on;          /* the heading that emulator_print() has set */
+/* Runs the lanes of a warp until all wait or have ended, and enters lanes at most `most` times.
+   Returns true if a lane ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);
@@ -77,14 +77,14 @@ extern const AtOnce *at_once; /* if NULL, blocks run one after another */
 
 /* ---- memory (memory.cpp) -------------------------------------------------------------------- */
 
-/* An access of a thread to a cell. An era ends with a block or a barrier. */
+/* An access of a thread to a cell. A barrier or the end of a block ends an era. */
 struct Touch {
   uint32_t era, site : 31, atomic : 1;
   uint16_t thread, clock;
 };
 
 struct Cell {
-  Touch write, read, other_read; /* last reads by two threads; one may be the writer */
+  Touch write, read, other_read; /* the last write; the last reads by two threads */
 };
 
 struct Region {
@@ -93,7 +93,7 @@ struct Region {
   std::string name;
   int rows = 0, columns = 0, element = 4;
   bool shared = false, constant = false, freed = false;
-  uint32_t launch = 0;  /* of shared memory: the last launch that touched it */
+  uint32_t launch = 0;  /* in shared memory, the last launch that touched the region */
   unsigned granule = 4; /* bytes of a cell: the size of the smallest access so far */
   std::vector<Cell> cells;
   uint64_t bytes_once = 0; /* distinct bytes read + written in this launch */
@@ -103,14 +103,14 @@ extern std::vector<Region *> regions; /* element 0 is NULL */
 extern uintptr_t program_base;
 extern const char DYNAMIC[]; /* name of the region of dynamic shared memory */
 void start_memory();
-unsigned char *reserve(size_t bytes); /* zeros; a page takes memory once it is touched */
+unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no memory */
 /* Returns the region of the address, or the nearest region that ends before it, or NULL if the
    address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* the array behind the address's guard page */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
-   threadIdx, or the flag that a static variable is initialised. */
+   threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
 bool is_of_program(uintptr_t address);       /* true also in the program's code and constants */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
@@ -123,13 +123,13 @@ void access(const volatile void *at, size_t size, bool write, bool atomic, uintp
 void watch_launch();
 void watch_block(unsigned number);
 void watch_barrier();
-/* Tells the watch that the lanes of mask `there` of a warp have met. */
+/* Tells the watch that a warp's lanes have met; `there` is the mask of these lanes. */
 void watch_meeting(Lane *first, unsigned there);
 
 /* ---- counts and findings (findings.cpp) ------------------------------------------------------ */
 
-/* A place in the program: an access or, if `step`, the start of a basic block. pc is the return
-   address of the place's call into the emulator. */
+/* A place in the program: an access or, if `step`, the start of a basic block. The place calls the
+   emulator; pc is the return address of this call. */
 struct Site {
   uintptr_t pc;
   bool step, shared, write, atomic;
@@ -139,7 +139,7 @@ struct Site {
 
 extern std::vector<Site> sites, sites_of_launches; /* of this launch; of earlier launches */
 extern EmulatorCounts counts;
-/* Notes an access or a step of the running lane. Returns the site. */
+/* Notes an access or a step of the running lane. Returns the site's index. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address);
 /* Joins the accesses that a warp's lanes noted into requests, and counts the requests. */
@@ -152,7 +152,7 @@ std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0);
 std::string who(unsigned block, unsigned thread);
 std::string me();
-/* Adds a finding about the running lane or the host, then calls stop(). `text` says what it did. */
+/* Adds a finding about the running lane or the host, then calls stop(). `text` tells the error. */
 [[noreturn]] void stop_at(const char *kind, const std::string &text, uintptr_t pc);
 
 } // namespace emulated

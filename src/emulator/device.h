@@ -49,7 +49,7 @@
 struct uint3 {
   unsigned x, y, z;
 };
-/* For one thread these are constants. So the compiler does not report their reads as accesses. */
+/* These are declared constant, so that the compiler does not report reads of them as accesses. */
 extern const __device__ uint3 threadIdx asm("emulator_thread"), blockIdx asm("emulator_block");
 extern const __device__ dim3 blockDim asm("emulator_block_size"), gridDim asm("emulator_grid_size");
 constexpr int warpSize = 32;
@@ -197,8 +197,8 @@ __device__ __attribute__((noinline, no_sanitize("thread"))) T atomically(T *at, 
 
 } // namespace emulated
 
-/* Returns the value of lane `source` or, beyond the group of `width` lanes, the lane's own
-   value. */
+/* Returns the value of lane `source`. If `source` is outside the lane's group of `width` lanes,
+   returns the lane's own value. */
 #define EMULATOR_SHUFFLE(name, source)                                                             \
   template <class T> EMULATOR_INLINE T name(unsigned mask, T value, int by, int width = 32) {      \
     const int me = emulated::lane(), first = me / width * width, from = source;                    \

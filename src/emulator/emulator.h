@@ -1,6 +1,6 @@
 /* Runs CUDA sources on a CPU. Blocks run one after another. CUDA threads are fibers of one host
-   thread, so every run is the same. If a kernel is compiled with the watch, the emulator reports
-   its errors with their source lines, and counts its requests. */
+   thread, so every run gives the same result. If a kernel is compiled with the watch, the emulator
+   reports its errors with their source lines, and counts its requests. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,12 +25,12 @@ void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
-  uint64_t requests, sectors, bytes_used; /* of global memory: requests, sectors, bytes needed */
+  uint64_t requests, sectors, bytes_used; /* requests to global memory; sectors; bytes needed */
   uint64_t bytes_once;                    /* sum over launches: distinct bytes read + written */
   uint64_t turns, least_turns;            /* passes of shared memory's banks; the fewest possible */
   uint64_t atomic_turns;                  /* the part of `turns` that atomic operations take */
   uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */
-  uint64_t lane_steps, step_slots;        /* lanes and slots for executed basic blocks */
+  uint64_t lane_steps, step_slots;        /* lanes and slots, counted in executed basic blocks */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
@@ -47,7 +47,7 @@ typedef struct {
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };
 
-/* Two halves of emulator_told(). A forked process may do the first half, its parent the second. */
+/* The two halves of emulator_told(). A forked process may call the first, its parent the second. */
 void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);

@@ -89,7 +89,7 @@ void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, si
   void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
   top = (void **)((uintptr_t)top & ~(uintptr_t)15);
 #if defined(__x86_64__)
-  *--top = nullptr; /* the return address of run_fiber, if it were called */
+  *--top = nullptr; /* run_fiber's return address, which is never used */
   *--top = (void *)run_fiber;
   top -= 6; /* room for the registers that emulator_switch pops */
 #else
@@ -111,7 +111,7 @@ static bool meets_with(const Lane &a, const Lane &b) {
   return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
 }
 
-/* Lets lanes meet if all lanes of their mask wait to meet or have returned. */
+/* Lets waiting lanes meet if each lane of their mask waits for this or has returned. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
     Lane *l = &first[i];
@@ -160,7 +160,7 @@ static const Lane *first_in(State state) {
                       [=](const Lane &l) { return l.state == state; });
 }
 
-/* Reports the reason why lane l waits in vain. */
+/* Reports why lane l waits for a meeting that cannot happen. */
 static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
@@ -177,7 +177,7 @@ static void report_meeting(const Lane *l) {
   }
 }
 
-/* Lets the waiting threads pass the barrier, or reports a deadlock. No lane can continue. */
+/* Called when no lane can continue: opens the barrier for its threads, or reports a deadlock. */
 static void pass_barrier() {
   const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
              *waits = first_in(State::MEETS), *end = lanes + threads_of_block;
@@ -312,8 +312,8 @@ unsigned char *emulator_dynamic() {
   return lane->block->shared;
 }
 
-/* Reads now, but writes when the lane waits for the copy, so that an earlier read gets the old
-   value. */
+/* Reads `from` now. Writes `to` only when the lane waits for the copy, so that a read before
+   this wait gets the old value. */
 void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);

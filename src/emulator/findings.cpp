@@ -28,7 +28,7 @@ static constexpr uint32_t FULL = 256; /* maximum events of a lane that wait to b
 static Event events[WARP][FULL + 4];  /* + 4 spreads the arrays over a cache's sets */
 static uint32_t noted[WARP];
 
-/* An entry of the hash table of sites. The key contains everything in which sites can differ. */
+/* An entry of the hash table of sites. Two sites never have the same key. */
 struct Slot {
   uint64_t key; /* 0 means that the slot is free */
   uint32_t site;
@@ -53,7 +53,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* Returns how many of the numbers differ. Usually the numbers are sorted already. */
+/* Returns the number of distinct numbers. They are usually sorted already. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
   return (size_t)(std::unique(first, end) - first);
@@ -81,8 +81,8 @@ static bool is_shared(const uintptr_t *addresses) {
   return near || far;
 }
 
-/* Counts passes of the 32 banks. A pass serves at most half a warp if lanes access 8 bytes, and at
-   most a quarter if they access 16 bytes. */
+/* Counts passes of the 32 banks. A pass serves at most half a warp if each lane accesses 8 bytes,
+   and at most a quarter of a warp if each lane accesses 16 bytes. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
   for (int first = 0, at_once; first < count; first += at_once, least++) {
@@ -114,8 +114,8 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* If lanes are at several places, the lanes at the lowest address go first, so that lanes that
-   diverged meet again (Collange, 2011). If a lane's list is full, all lanes wait. */
+/* If lanes are at several places, the lanes at the lowest address go first. So lanes that diverged
+   come together again (Collange, 2011). If a lane's list is full, all lanes wait. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
@@ -168,7 +168,7 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static constexpr uint64_t ENOUGH = 1000; /* findings of one kind at one place that end a launch */
+static constexpr uint64_t ENOUGH = 1000; /* equal findings (kind and place) that end a launch */
 
 static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
                 uintptr_t a, uintptr_t b) {
@@ -227,7 +227,7 @@ static bool is_ours(const std::string &place) {
 
 static const char UNKNOWN[] = "an unknown line";
 
-/* Returns a line like "kernels/exercise.cu:44", and its caller if the caller is in another file. */
+/* Returns a place like "kernels/exercise.cu:44", then its caller if that is in another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
   look_up({return_address});
@@ -255,7 +255,7 @@ static std::string cost_of(const Site &s) {
                        32 * (double)c.sectors / requests);
 }
 
-/* Returns the unneeded sectors or turns of the banks, or 0 if they are too few to report. */
+/* Returns the number of unneeded sectors or turns of the banks, or 0 if it is too low to report. */
 static double waste_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   if (s.shared) return (double)c.turns - (double)c.least_turns;
@@ -288,7 +288,7 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
 }
 
 /* Reports each kind at each place once. Kinds that begin with b or m come first: barrier, barriers,
-   bounds, mask, meeting. Unwritten memory is not reported where a race was reported. */
+   bounds, mask, meeting. Where a race was reported, reads of unwritten memory are not. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

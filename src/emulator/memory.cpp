@@ -80,7 +80,7 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
   return 1; /* the first object is the program */
 }
 
-static std::map<uintptr_t, std::string> functions; /* their mangled names */
+static std::map<uintptr_t, std::string> functions; /* mangled names, by address */
 
 static void read_symbols() {
   const int file = open("/proc/self/exe", O_RDONLY);
@@ -152,7 +152,7 @@ bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
 
-/* The last two variables found. Two, because kernels alternate between two tiles. */
+/* The last two regions found. Kernels often alternate between two tiles, so one is not enough. */
 static Region *recent[2];
 
 Region *find(uintptr_t address) {
@@ -231,7 +231,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
   const uint16_t index = (uint16_t)regions.size();
   new_region(base, bytes, printed("array %d", index), false);
   for (size_t p = 0; p < pages; p++)
-    region_of_page[arena_used / PAGE + p] = index; /* also for the guard page behind it */
+    region_of_page[arena_used / PAGE + p] = index; /* includes the guard page behind the array */
   arena_used += pages * PAGE;
   arena_arrays++;
   memset((void *)base, 0xff, bytes);
@@ -253,7 +253,7 @@ cudaError_t cudaFree(void *memory) {
   return cudaSuccess;
 }
 
-/* Calls that cannot fail: DOES(name, what it does, parameters). */
+/* Defines a call that cannot fail: DOES(name, statements, parameters). */
 #define DOES(call, what, ...)                                                                      \
   cudaError_t call(__VA_ARGS__) {                                                                  \
     what;                                                                                          \
@@ -273,7 +273,7 @@ DOES(cudaEventCreateWithFlags, *event = nullptr, cudaEvent_t *event, unsigned)
 DOES(cudaEventDestroy, , cudaEvent_t)
 DOES(cudaGetDeviceCount, *count = 1, int *count)
 DOES(cudaGetDevice, *device = 0, int *device)
-/* Returns attributes of an A100, whose instructions device.h has. */
+/* Returns attributes of an A100, because device.h has the instructions of an A100. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
            : attribute == cudaDevAttrComputeCapabilityMajor           ? 8

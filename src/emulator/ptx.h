@@ -59,7 +59,7 @@ inline uint32_t emulator_fp16(float value) {
 inline uint32_t pack_fp16(float first, float second) {
   return emulator_fp16(first) | emulator_fp16(second) << 16;
 }
-/* Shifted into a float, the bits of any fp16, also a subnormal one, are 2^112 times too small. */
+/* The bits of any fp16, even a subnormal one, shifted into a float, give 2^-112 of its value. */
 inline float emulator_of_fp16(uint32_t half) {
   const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* larger bits are NaNs */
   const float magnitude =
@@ -77,8 +77,8 @@ template <class Sum> struct Fragment {
   Sum d[4];
 };
 
-/* Multiplies (16, K) by (K, 8). Lane 4 g + t holds parts of rows g and g + 8 of the left matrix,
-   and of column g of the right matrix. */
+/* Multiplies (16, K) by (K, 8). Lane 4 g + t holds values of rows g and g + 8 of the left matrix,
+   and values of column g of the right matrix. */
 template <int WIDTH, class Sum, class Exact, Exact (*value)(uint32_t, int)>
 void multiply(void **lanes, unsigned) {
   constexpr int K = 8 * WIDTH;

@@ -57,7 +57,7 @@ cudaError_t emulator_allow(const void *kernel, size_t bytes);
 /* Returns the 32-bit address that PTX uses for `at`, which lies in shared memory. */
 __device__ uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
-/* Copies `bytes` bytes, and zeros up to `size` (at most 16). All arrive in
+/* Copies `bytes` bytes, then writes zeros up to `size` bytes (at most 16). The bytes arrive in
    emulator_await_copies. */
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();

@@ -13,12 +13,12 @@ namespace emulated {
 bool watched;
 static size_t static_shared; /* bytes of the __shared__ variables that this launch has touched */
 
-/* The number of blocks and barriers so far, and its first values in this block and this launch. */
+/* The number of blocks and barriers so far; the first number in this block; in this launch. */
 static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in running
                                                            order */
-/* Variables through which blocks announce finished writes. For each block, in running order, the
-   value is the era before which its writes are announced. */
+/* Variables through which blocks announce finished writes. A variable's vector has an era for each
+   block, in running order: the block has announced its writes before this era. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
 
@@ -117,8 +117,8 @@ static size_t block_of(uint32_t touched) { /* returns the block's place in the o
          1;
 }
 
-/* Returns true if t is ordered before the lane's current access. Accesses before era `first`
-   are. */
+/* Returns true if t is ordered before the lane's current access. All accesses before era `first`
+   are so ordered. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {
@@ -193,7 +193,7 @@ static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write,
           pc);
 }
 
-/* Adds a variable, when a launch first touches it, to the kernel's static shared memory. */
+/* When a launch first touches a variable, adds its bytes to the kernel's static shared memory. */
 static void touch_shared(Region *r, uintptr_t pc) {
   r->launch = launch_era;
   if (r->name == DYNAMIC) return;
@@ -249,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* After a fence, an atomic operation announces the block's writes before its last barrier. */
+/* An atomic operation after a fence announces the writes before the block's last barrier. */
 void emulator_fence() {
   lane->fenced = true;
 }
@@ -326,7 +326,7 @@ void __tsan_read_range(void *at, size_t size) {
 void __tsan_write_range(void *at, size_t size) {
   access(at, size, true, false, PC);
 }
-/* Replace these C functions in kernels, where the compiler renames calls. */
+/* The compiler renames kernels' calls of C functions to these functions. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
   access(from, size, false, false, PC);
   access(to, size, true, false, PC);
@@ -388,7 +388,7 @@ void __ubsan_handle_divrem_overflow(void *, void *, void *) {
   stop_at("division", " divides an integer by 0", PC);
 }
 
-/* Reports a call through a pointer to anything but a function of this type. */
+/* Reports a call through a pointer that does not point to a function of the pointer's type. */
 void __ubsan_handle_function_type_mismatch(void *, void *) {
   stop_at("pointer", " calls what is no function of this type", PC);
 }

@@ -26,10 +26,10 @@ void apart_release(void *memory, size_t bytes) {
 
 enum {
   MOST_SAID = 4096, /* maximum bytes that a process may print */
-  PATIENCE = 10     /* limit of elapsed time as a multiple of the CPU limit, for busy machines */
+  PATIENCE = 10     /* limit of elapsed time / limit of CPU time; busy machines need more than 1 */
 };
 
-/* Runs work() in the new process. *done stays false if work() calls exit(), with any status. */
+/* Runs work() in the new process, then sets *done. If work() calls exit(), *done stays false. */
 static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
   const unsigned seconds = (unsigned)ceil(limit);

@@ -17,9 +17,9 @@ typedef int ExerciseTask;
 enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS };
 enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY, ALL_TASKS };
 
-/* The arrays of all functions, named like the functions' parameters. labels (uint16_t) is indexed
-   by stored row; order (uint32_t) holds the stored row at each position; loss and correct (uint8_t)
-   go by position. */
+/* The arrays of all functions, named like the functions' parameters. order (uint32_t) holds the
+   stored row at each position. labels (uint16_t) is indexed by stored row; loss and correct
+   (uint8_t) are indexed by position. */
 /* clang-format off */
 enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST,
        ARRAY_SUM, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW, ARRAY_VB, ARRAY_DW,
@@ -29,12 +29,12 @@ enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, A
 typedef struct {
   const char *name;  /* "x" for ARRAY_X */
   int rows, columns; /* rows is 0 if the problem does not use the array */
-  size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, else less */
+  size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, fewer for others */
   void *given;       /* the contents before the call; NULL means poison */
   void *got;         /* the contents after the call, in shared memory; NULL for a constant,
                         which the function may read but not write */
   double *expected;  /* the right contents; NULL if the array is not judged */
-  double *allowed;   /* the allowed error; if negative, the value must still be poison */
+  double *allowed;   /* the allowed errors; where negative, the value must still be poison */
 } ExerciseArray;
 
 typedef struct {
@@ -76,23 +76,23 @@ static inline size_t exercise_bytes(const ExerciseArray *array) {
   return count_of(array) * array->size;
 }
 
-/* Fills bytes with poison. As floats, poison is signaling NaNs. NaNs computed from it have other
-   bits. */
+/* Fills bytes with poison. As floats, poison is signaling NaNs. A NaN that is computed from poison
+   has other bits. */
 void exercise_poison(uint8_t *block, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
 /* Returns the bytes that a task moves if it reads each input once and writes each output once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 
-/* A call, as its process records it. */
+/* The record of a call, written by the function's process. */
 typedef struct {
   bool called;
   int launches;
   char complaint[384]; /* "" if nothing is wrong with the call itself */
   EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; the costliest places */
   EmulatorCounts counts;
-  double moved_bytes;           /* a byte counts once per kernel; NAN without counts */
-  double seconds, seconds_ours; /* of the function; of our version; NAN if unknown */
+  double moved_bytes;           /* a byte counts once per kernel; NAN if not counted */
+  double seconds, seconds_ours; /* time of the function; of our version; NAN if unknown */
 } ExerciseCall;
 
 typedef struct {
@@ -107,16 +107,16 @@ typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
   ExerciseShape measured; /* the shape with which bytes and times are measured */
-  int handed_out;         /* kernels of the version handed out; fewer earn points */
+  int handed_out;         /* kernels of the version handed out; fewer kernels earn points */
   bool right, fused;
   bool compares;     /* true if our fused version has results for this shape */
   char wrong[768];   /* why the result is not right */
   char told[4096];   /* errors and costs, with source lines */
-  ExerciseCall call; /* the measured call, but with the most launches of any call */
+  ExerciseCall call; /* the measured call; `launches` is the maximum over all calls */
 } ExerciseScore;
 
-/* If there are errors, describes the first one, and the number and place of all, in
-   score->wrong. */
+/* If there are errors, writes score->wrong: a description of the first error, then the number and
+   the place of all errors. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 

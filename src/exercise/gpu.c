@@ -56,7 +56,7 @@ void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *
   *text = '\0';
 }
 
-/* Restores the arrays that a call writes to their contents before the checked call. */
+/* Sets the arrays that a call writes to the contents that they had before the checked call. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -69,7 +69,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares a random value of the result with the checked call's result. */
+/* Compares one random value of the result with the same value of the checked call's result. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};

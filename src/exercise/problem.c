@@ -33,8 +33,8 @@ static const struct {
                     [ARRAY_DW] = {"dw", "oi", 4, "   s     "},
                     [ARRAY_DB] = {"db", "1o", 4, "   s     "}};
 
-/* Returns a size between half a limit and the limit. A shape gets three adjacent limits. One limit
-   is larger than a block's number of threads. */
+/* Returns a size between half a limit and the limit. The sizes of a shape use three of the four
+   limits. One limit is larger than a block's number of threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;
@@ -104,7 +104,7 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
     labels[i] = (uint16_t)(word * (uint64_t)p->shape.out >> 32);
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
   }
-  /* Where the first and the last class tie, the label alternates between these two classes. */
+  /* In rows where the first and last logits are equal, labels alternate between these classes. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
@@ -112,8 +112,8 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
 }
 
 /* The relative error of a float32 operation is at most ROUNDING. So the error of a sum of n
-   products, in any order, is at most n ROUNDING times the sum of their absolute values. The allowed
-   errors below are such bounds. A forgotten term has a far larger effect. */
+   products, in any order, is at most n ROUNDING times the sum of the products' absolute values. The
+   allowed errors below are such bounds. A forgotten term has a far larger effect. */
 static const double ROUNDING = 0x1p-24;
 
 /* Returns the given values in float64, or their absolute values if `magnitude`. */
@@ -161,7 +161,7 @@ static void expect_forward(ExerciseProblem *p) {
   }
 }
 
-/* Returns the sum of dz or, if `magnitude`, of its absolute values over the rows, (out). */
+/* Returns the sum over the rows, (out), of dz or, if `magnitude`, of dz's absolute values. */
 static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   double *dz = doubles_of(&p->array[ARRAY_DZ], magnitude);
   double *db = reference_zeros((size_t)p->shape.out, sizeof *db);
@@ -197,7 +197,7 @@ static void expect_update(ExerciseProblem *p) {
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
-/* Returns the allowed error of z - max - log(sum(exp(z - max))), whose value is -below. */
+/* Returns the allowed error of a log-softmax z - max - log(sum(exp(z - max))) of value -below. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }
@@ -294,7 +294,7 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
     give_logits(&p, seed);
     give_labels(&p, seed + 1); /* level layer's softmax kernel also needs labels */
   }
-  float *dz = p.array[ARRAY_DZ].given; /* dz is 0 in rows beyond the step */
+  float *dz = p.array[ARRAY_DZ].given; /* sets dz to 0 in rows beyond the step */
   for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
     dz[i] = 0;
   return p;
@@ -331,7 +331,7 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
 
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape) {
   double bytes = 0;
-  shape.end = shape.rows; /* other rows need not be read */
+  shape.end = shape.rows; /* rows beyond the step do not count, since they need not be read */
   foreach (a, arrays) {
     const char role = a->role[task], *sides = a->shape;
     const int times = role == 'g' ? 2 : role == 'c' || role == 'w';

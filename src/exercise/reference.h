@@ -25,7 +25,7 @@ void reference_linear(const double *x, const double *weight, const double *bias,
 /* y = activate(y), in place. */
 void reference_activate(double *y, size_t count);
 
-/* Multiplies the gradient, in place, by the activation's slope where its output is y. */
+/* Multiplies the gradient, in place, by the slope of the activation whose output is y. */
 void reference_activation_slope(const double *y, size_t count, double *gradient);
 
 /* dW (out, in) = dy^T x, with dy (rows, out) and x (rows, in). Rows are summed, not averaged. */
@@ -39,20 +39,20 @@ void reference_bias_gradient(const double *dy, int rows, int out, double *dbias)
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
                               double *dx);
 
-/* p (rows, classes) = softmax of each row of logits. p may be the same array. */
+/* p (rows, classes) = softmax of each row of logits. p may be `logits`. */
 void reference_softmax(const double *logits, int rows, int classes, double *p);
 
 /* loss (rows) = log-sum-exp(logits) - logits[label] of each row, natural logarithm. */
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss);
 
-/* dlogits (rows, classes) = scale (softmax(logits) - one-hot(label)). They may be the same
-   array. */
+/* dlogits (rows, classes) = scale (softmax(logits) - one-hot(label)). dlogits and logits may be the
+   same array. */
 void reference_cross_entropy_gradient(const double *logits, const uint16_t *labels, int rows,
                                       int classes, double scale, double *dlogits);
 
-/* Returns how many rows have their largest logit at the label. Among equal logits the first
-   counts. */
+/* Returns how many rows have their largest logit at the label. If several logits are the largest,
+   the first of them is used. */
 uint64_t reference_correct(const double *logits, const uint16_t *labels, int rows, int classes);
 
 /* v = momentum v + g + weight_decay w, then w = w - learning_rate v. A bias's decay is 0. */

@@ -8,7 +8,7 @@
 #include "base/sizes.h"
 #include "measure/record.h"
 
-/* The functions' names in tables and for autograders. */
+/* The functions' names in the scorecard's tables and in the file for Gradescope. */
 static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
@@ -24,7 +24,7 @@ static double share_of(const ExerciseScore *s) {
                             : ours[s->task] / (double)(call->counts.sectors + call->counts.turns);
 }
 
-/* Returns a function's results as a line, for the table and the grade. */
+/* Returns a function's results as one line of the table; exercise_grade also uses it. */
 static json_t *line_of(const ExerciseScore *s) {
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;

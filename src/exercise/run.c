@@ -9,7 +9,7 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
-enum { OFFSET = 3 /* the batch's offset after the position in *d_state */ };
+enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
 /* Bytes of poison before and after each array, a multiple of 4. The emulator needs none. */
 #ifdef ON_EMULATOR
@@ -205,7 +205,7 @@ static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask
                          .end = rows};
 }
 
-/* Returns problem `index`. The seed gives its shape; from HIDDEN on, it has the measured shape. */
+/* Returns problem `index`. Problems below HIDDEN have shapes from the seed, others `measured`. */
 static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
   return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),
@@ -256,8 +256,8 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
   }
   for (int i = 0; i < choice->count && !backend->on_gpu; i++) end_task(&processes[i], &scores[i]);
   if (choice->first > 0 || choice->count < TASKS) return;
-  /* In the version handed out, function 3 calls function 2. Kernels saved in 2 do not count for
-     3. */
+  /* In the version handed out, function 3 calls function 2. Kernels that 2 saves do not count
+     for 3. */
   ExerciseScore *loss = &scores[TASK_LOSS];
   const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
   if (softmax->right) loss->handed_out = softmax->call.launches + 2;

@@ -21,5 +21,5 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 bool exercise_start(Error *error);
 /* Calls the function once, on the process's stream, and records counts and findings. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
-/* Times the function and our version. The emulator lacks this function, which is then NULL. */
+/* Times the function and our version. On the emulator, this function is NULL. */
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) __attribute__((weak));
