@@ -14,5 +14,5 @@ void interrupt_catch(bool at_once);
 /* Makes the handler call `clean` before a signal ends the process. `clean` must be signal-safe. */
 void interrupt_clean_by(void (*clean)(void));
 
-/* Returns the number of the first signal, or 0 before a signal came. Any thread may call this. */
+/* Returns the number of the first signal, or 0 if no signal has come. Any thread may call this. */
 int interrupt_pending(void);

@@ -8,7 +8,7 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* the run to continue, or NULL for a new run */
   Report *report;
-  TrainerConfig config; /* of the ranks in config.ranks, only the first prints and saves */
+  TrainerConfig config; /* with config.ranks, only the first rank prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;

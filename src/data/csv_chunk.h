@@ -20,7 +20,7 @@ typedef struct {
   size_t columns, inputs;
   char separator;
   bool named;            /* the first line is a header */
-  bool labelled, judged; /* labelled rows have a label; unless `judged`, any label becomes 0 */
+  bool labelled, judged; /* rows have a label; labels are checked, otherwise they become 0 */
   size_t label;          /* the label column, from 0; CSV_NONE if no header names it */
   int classes;           /* labels are below this number */
   const char *names;     /* class names, one per line, which labels may use; or NULL */

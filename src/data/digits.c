@@ -44,7 +44,7 @@ static const char *const skeletons[10][MAX_WAYS] = {
     "M62 2 S40 32 C12 66 S48 66 S90 64 M62 2 S62 50 S60 99",
     "M30 6 S18 32 S24 50 S48 50 C76 8 S68 40 S62 98",
   },
-  { /* the roof as a last stroke; the roof first; soft as an S */
+  { /* the roof as a last stroke; the roof first; soft, like an S */
     "M34 6 S30 24 C26 44 S48 36 S72 48 S76 72 S56 94 S32 98 S14 88 M33 6 S56 6 S84 2",
     "M80 3 S56 4 C34 6 S30 24 C24 42 S50 36 S74 52 S72 80 S46 98 S16 90",
     "M82 4 S58 3 S38 12 S32 32 S48 44 S66 56 S70 76 S52 95 S26 96 S12 86",

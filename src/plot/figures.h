@@ -16,8 +16,9 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
 enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* Draws the weights of each output of the first layer as an image of the inputs. All images use one
-   scale, where 0 is grey. If the inputs are not a square, an image's width is the divisor of their
-   number that is nearest to its square root. Draws at most FIGURES_MAX_FILTERS outputs. */
+   scale, where 0 is grey. If the inputs are not a square, an image's width is the divisor of the
+   number of inputs that is nearest to its square root. Draws at most FIGURES_MAX_FILTERS outputs.
+ */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
