@@ -17,8 +17,7 @@ enum { FIGURES_MAX_FILTERS = 1024 };
 
 /* Draws the weights of each output of the first layer as an image of the inputs. All images use one
    scale, where 0 is grey. If the inputs are not a square, an image's width is the divisor of the
-   number of inputs that is nearest to its square root. Draws at most FIGURES_MAX_FILTERS outputs.
- */
+   number of inputs that is nearest to its square root. At most FIGURES_MAX_FILTERS are drawn. */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
