@@ -9,7 +9,7 @@ namespace {
 struct Slopes {
   using Prefetched = Slope;
   using PrefetchedSegment = Floats;
-  const float *d_a; /* (rows, in), the layer's input as the forward pass left it */
+  const float *d_a; /* (rows, in): the layer's input, after activation and dropout */
   float *d_dx;
   int in;
   float scale;
@@ -61,7 +61,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
           valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
-  /* If a size is not a multiple of 4, values are read one by one, with three terms in any case. */
+  /* If a size is not a multiple of 4, values are read one by one and always have three terms. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

@@ -14,8 +14,8 @@ struct Activated {
   int out;
   bool activates;
   Dropout dropout;
-  float scale;     /* factor of values that are not dropped */
-  BatchView batch; /* dropout depends on the positions of its rows */
+  float scale;     /* factor of values that dropout keeps */
+  BatchView batch; /* dropout depends on the rows' positions */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
@@ -86,7 +86,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
-  /* If a size is not a multiple of 4, values are read one by one, with three terms in any case. */
+  /* If a size is not a multiple of 4, values are read one by one and always have three terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;

@@ -12,7 +12,7 @@
      Stored     the type of a value in shared memory
      PLANES     how many planes a slab has in shared memory
      GAP        unused values between two lines of a slab
-     STEP       how many k a Fragment has
+     STEP       number of values along k in a Fragment
      store()    writes four fetched neighbours to a slab
      Fragment   a lane's values of 16 rows of A (IS_A) or of 16 columns of B, for STEP k
      load()     loads a fragment from a slab
@@ -33,9 +33,9 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in a warp's registers, not yet split. Lanes may have any k, if A and
-   B have them in the same order. So each lane takes neighbours: lane 4 g + t has k + 4 t to k + 4 t
-   + 3, of rows index_of(g, half). */
+/* 16 x 16 values of an operand in a warp's registers, not yet split. The order of the values along
+   k is free, if A and B have the same order. So each lane takes neighbours: lane 4 g + t has k + 4
+   t to k + 4 t + 3, of rows index_of(g, half). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
@@ -44,7 +44,7 @@ template <class Operand> struct RawFragment {
   static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
   static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* how many neighbours one load fetches */
 
-  /* Finds this lane's lines, from (first, k) on. If ALONG_K, all k have the same lines. */
+  /* Finds this lane's lines, from (first, k) on. If ALONG_K, the lines serve all k. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
     unrolled (n, LINES)
@@ -148,7 +148,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* After take_a and take_b, the raw fragments may be overwritten. */
+    /* take_a and take_b copy the raw fragments, which may then be overwritten. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }
@@ -177,7 +177,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line is. Words are swizzled, so lanes read different banks. */
+  /* Returns the place of value `at` of a line. Words are swizzled: lanes read different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

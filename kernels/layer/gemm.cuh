@@ -33,7 +33,7 @@ __host__ __device__ constexpr int larger(int a, int b) {
 
 /* The small tile. 64 rows and 300 neurons make 76 blocks. The time of such a short kernel depends
    on how many instructions a warp runs one after the other. So 16 warps share the k-steps, and each
-   has only a few. */
+   warp has only a few. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
@@ -102,7 +102,7 @@ template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* floats from row to row of a tile in shared memory */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles that fit there */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles in shared memory */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
@@ -205,15 +205,15 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH is the largest for which the terms of both slabs fit into 48 KB of shared memory. */
+/* DEPTH is the largest depth whose two slabs of terms fit into 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few columns. With these tiles a layer of 100 neurons keeps every multiprocessor busy. */
+/* For few neurons. With this tile a layer of 100 neurons keeps every multiprocessor busy. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* For gradients. 300 x 784 weights are 130 tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab of one operand, SIDE x DEPTH: fetched into registers, split, stored to shared memory. */
+/* A slab (SIDE x DEPTH) of an operand. It goes to registers, is split, goes to shared memory. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -233,7 +233,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static __device__ int at_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) % (LINE / 4) * 4;
   }
-  /* Finds the lines of the slab at (first, k). If ALONG_K, every k has the same lines. */
+  /* Finds the lines of the slab at (first, k). If ALONG_K, the lines serve every k. */
   __device__ void seek(const Operand &operand, int first, int k) {
     unrolled (n, QUADS) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
   }
@@ -252,7 +252,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
 
 constexpr int SEGMENT = 8; /* neighbours in a row of C that one thread finishes together */
 
-/* The finished tile in shared memory, where the slabs were. A thread gets whole segments. */
+/* The finished tile. It replaces the slabs in shared memory. A thread gets whole segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* in floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
@@ -263,7 +263,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT neighbours of a row, of which `count` exist. If `vector`, 16-byte accesses are used. */
+/* SEGMENT neighbours of a row; only `count` of them exist. `vector` allows 16-byte accesses. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -295,7 +295,7 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
 }
 
 /* Computes one large tile: the sum over k from `from` to `to`. Warp: DOWN x WIDE pieces of 16 x 16.
-   A block reads (to - from) * (ROWS + COLUMNS) values. `shared` has LARGE_TILE_BYTES. */
+   A block reads (to - from) * (ROWS + COLUMNS) values. `shared` has LARGE_TILE_BYTES bytes. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
@@ -397,12 +397,12 @@ template <class Shape> dim3 tile_grid(int m, int n) {
   return dim3(ceil_div(n, Shape::COLUMNS), ceil_div(m, Shape::ROWS));
 }
 
-constexpr unsigned MULTIPROCESSORS = 132; /* on a big GPU */
+constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 
 /* Returns true if medium tiles are faster than small tiles: if the rounds of tiles are at least
    BUSY % full and every warp has a k-step. On an H200, for weights (1000, 784) and 128 rows, medium
-   tiles took 6.1 us and small tiles 7.9. Where the condition fails, medium tiles are slower: 11.3
-   us and 9.5 for (300, 784) and 512 rows (160 tiles), 3.9 and 3.1 for (300, 100) and 256 rows. */
+   tiles took 6.1 us and small tiles 7.9. Elsewhere medium tiles are slower: 11.3 us against 9.5 for
+   (300, 784) and 512 rows (160 tiles), 3.9 against 3.1 for (300, 100) and 256 rows. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);

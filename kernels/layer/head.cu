@@ -69,7 +69,7 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity if there is none. */
+/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity without that class. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -90,14 +90,14 @@ struct Head {
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
   Terms dz = {}, dx = {}; /* planes that are written instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* dropout multiplied X by it; dX is multiplied by it, too */
+  float scale = 1.0f; /* dropout's factor, by which X was multiplied and dX will be */
   Target target = {};
 };
 
 /* Computes the layer forward and backward. Block: WARPS / SHARERS rows. SHARERS warps share a row.
    Thread: every (32 * SHARERS)-th input of the row, at most VALUES. A row reads 4 bytes per input,
-   a block 4 bytes per weight. A row writes 4 bytes (or 2 TERMS) per class and per input, and takes
-   4 * in * classes operations. */
+   a block 4 bytes per weight. A row writes 4 bytes (2 TERMS to planes) per class and per input, and
+   takes 4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   /* Fetch: the row's input into registers, the weights into shared memory. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* indices of this thread's inputs; beyond the end, in - 1, with x = 0 */
+  int input[VALUES]; /* indices of this thread's inputs; if beyond the end: in - 1, and x is 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   /* Softmax and cross-entropy: logits and results. */
   const RowSoftmax softmax = row_softmax(z, lane);
   const float target = head.target.of(mine == label);
-  const float wanted = /* with label smoothing: the mean of the logits under the target */
+  const float wanted = /* with smoothing, the mean of the logits weighted by the target */
       head.target.is_smooth() ? add_classes((exists ? z : 0.0f) * target) : z;
   const size_t at = (size_t)r * classes + mine;
   if (head.d_z && writes) head.d_z[at] = z;

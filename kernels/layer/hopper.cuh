@@ -1,12 +1,12 @@
 /* Instructions of compute capability 9.0 that CUDA C++ has no function for, one function each. They
-   are for clusters of blocks that access each other's shared memory, the copy engine (TMA),
-   barriers that count copied bytes (mbarrier), and tensor cores that read shared memory (wgmma).
-   NVIDIA's PTX ISA 8.0 describes them. They need code for sm_90a.
+   serve clusters of blocks that access each other's shared memory, the copy engine (TMA), barriers
+   that count copied bytes (mbarrier), and tensor cores that read shared memory (wgmma). NVIDIA's
+   PTX ISA 8.0 describes them. They need code for sm_90a.
 
    The copy engine copies boxes of a row-major 16-bit matrix, with zeros beyond the matrix's ends. A
    box consists of patches of 64 x 32 or 32 x 64 values. One thread starts the copy and names the
-   mbarrier that counts its bytes. The threads that multiply wait for that barrier. They arrive at
-   another barrier when the patch may be overwritten. In a patch the 16-byte words of a row are
+   mbarrier that counts its bytes. The threads that multiply wait for that barrier. When they have
+   read the patch, they arrive at another barrier. In a patch the 16-byte words of a row are
    swizzled, so that lanes read from different banks. */
 #ifndef HOPPER_CUH
 #define HOPPER_CUH
@@ -85,7 +85,7 @@ __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
       : "memory");
 }
 
-/* Waits for the end of phase `parity`. A new barrier acts as if phase 1 had just ended. */
+/* Waits for the end of phase `parity`. In a new barrier, phase 1 counts as ended. */
 __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
   uint32_t done;
   do {
@@ -102,8 +102,8 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 /* A row-major matrix of bf16 or fp16, one plane per term. Rows are aligned to 16 bytes. */
 struct MatrixPlanes {
   const void *d;
-  int terms, rows, columns; /* columns: how many to copy */
-  size_t pitch, plane;      /* values from row to row, and from plane to plane */
+  int terms, rows, columns; /* columns: number to copy */
+  size_t pitch, plane;      /* distance of rows and distance of planes, in values */
 };
 
 /* Describes matrix `of` to the copy engine. A box has `high` rows, `wide` (32 or 64) columns and
@@ -134,7 +134,7 @@ static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int 
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* Fetches a matrix's description early. It must be a __grid_constant__ parameter. */
+/* Fetches a matrix's description early. `map` must be a __grid_constant__ parameter. */
 __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -168,7 +168,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Starts to copy `bytes` to the same place as `to` in block `rank`, whose barrier counts them. */
+/* Starts to copy `bytes` bytes to the place of `to` in block `rank`. Its `barrier` counts them. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -196,7 +196,7 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* A row of a patch is 32 k of one m or n (ALONG_K), or 64 m or n of one k (ACROSS_K). */
+/* A row of a patch has 32 values along k (ALONG_K), or 64 along m or n for one k (ACROSS_K). */
 constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
@@ -208,7 +208,7 @@ __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uin
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* Returns the operand of a patch's first 16 k. If ACROSS_K, the next patch is NEXT_64 bytes on. */
+/* Returns the operand of a patch's first 16 k. If ACROSS_K, patches are NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -219,14 +219,14 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
 /* The distance to the operand of the next 16 k, in units of 16 bytes: half a row or 16 rows. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Call it before multiply_*(). Then leave the accumulators alone until wait_for_groups(). */
+/* Call this before multiply_*(). Do not touch the accumulators between it and wait_for_groups(). */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void close_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until only the newest GROUPS groups may be unfinished. */
+/* Waits until all groups but the newest GROUPS have finished. */
 template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
@@ -234,7 +234,7 @@ template <int GROUPS> __device__ inline void wait_for_groups() {
 /* The type of number that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
-/* Text for the instructions below: names of accumulators, and the accumulators from d[i] on. */
+/* Text for the instructions below: placeholders of accumulators; the accumulators from d[i] on. */
 #define NAMES_10(tens)                                                                             \
   "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, "                              \
   "%" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9, "

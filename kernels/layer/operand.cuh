@@ -5,7 +5,7 @@
      TERMS     bf16 numbers per value: one for a pixel, two or three for a float32
      SCALE     the factor of the finished sum
      CONSTANT  no kernel of a step writes the operand, so it may be read before pdl_wait()
-     VECTOR    the matrix's columns are a multiple of 4, so one load can bring several neighbours
+     VECTOR    the matrix's columns are a multiple of 4, so one load can fetch several neighbours
 
    load() has no branches: it moves an address that is out of bounds into bounds. When the value is
    used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at once. */
@@ -26,7 +26,7 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
 }
 
 /* A row-major float matrix (rows, columns). A line is a row. Line i has all k (ALONG), or line k
-   has all i (ACROSS). If `one`, each line ends with an additional 1, the bias's input. */
+   has all i (ACROSS). If `one` is true, each line ends with an additional 1, the bias's input. */
 enum Reading { ALONG, ACROSS };
 
 template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
@@ -81,7 +81,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), 0 to 255. SCALE is applied later, so the bias's 1 is 255 here. */
+/* The batch's pixels (rows, in), 0 to 255. SCALE is applied later, so the bias's input is 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;
@@ -90,7 +90,7 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions of row 0 and of the range's end - 1; begin() sets them */
+  uint32_t first, last; /* positions of row 0 and of the last row of the range; begin() sets them */
 
   struct Line {
     uint32_t dataset_row;

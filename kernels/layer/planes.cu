@@ -67,7 +67,7 @@ struct ScaledArrays {
 };
 
 /* Finds the largest magnitude of array blockIdx.y, as a float's bits. The larger of two magnitudes
-   has the larger bits, so atomicMax works. */
+   has the larger bit pattern, so atomicMax works. */
 __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint32_t *d_largest) {
   const ScaledArray &a = arrays.of[blockIdx.y];
   const size_t step = (size_t)gridDim.x * PLANE_THREADS, quads = a.count / 4;
@@ -90,7 +90,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
    the product of two scales has an inverse in float32. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
-  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents of 2 */
+  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents of powers of 2 */
   const int i = threadIdx.x;
   pdl_wait();
   if (i >= count) return;

@@ -39,7 +39,7 @@ static inline bool valid_planes(const Planes &p, int terms) {
          p.plane >= (size_t)p.rows * planes_pitch(p.columns) && p.plane % 64 == 0;
 }
 
-/* Splits two scaled floats into TERMS terms each. The lower halves are the first float's terms. */
+/* Splits two scaled floats into TERMS terms each. A word's lower half is the first float's term. */
 template <int TERMS>
 __device__ inline void split_fp16(float first, float second, uint32_t (&terms)[TERMS]) {
   terms[0] = pack_fp16(first, second);

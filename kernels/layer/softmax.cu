@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int WARPS = 4; /* one row each, so a batch of 64 uses 16 multiprocessors */
+constexpr int WARPS = 4; /* each warp has a row, so a batch of 64 uses 16 multiprocessors */
 
 /* The largest of some logits, and the sum of exp(z - largest) over these logits. */
 struct Online {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
-  const int label = batch.d_labels[dataset_row(batch, r)]; /* needs no wait */
+  const int label = batch.d_labels[dataset_row(batch, r)]; /* no kernel of a step writes this */
   pdl_wait();
   const float *z = d_z + (size_t)r * classes;
   float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
   if (lane == 0) {
     const uint32_t position = position_of(batch, r);
-    const float wanted = /* with label smoothing: the mean of the logits under the target */
+    const float wanted = /* with smoothing, the mean of the logits weighted by the target */
         target.is_smooth() ? target.other * (all - z[label]) + target.own * z[label] : z[label];
     if (results.d_loss) results.d_loss[position] = logf(online.sum) + (online.largest - wanted);
     if (results.d_correct) results.d_correct[position] = best == label;

@@ -7,7 +7,7 @@
 
 namespace {
 
-/* The epilogue. It updates W and b, or if `stores` stores their gradient. */
+/* The epilogue. It updates W and b, or stores their gradient if `stores` is true. */
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
@@ -81,7 +81,7 @@ struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* the layer has tiles x splits blocks */
-  int splits, split_rows;               /* how many splits of the batch; rows of each split */
+  int splits, split_rows;               /* number of splits of the batch; rows of each split */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
   unsigned *d_done;                     /* (tile): how many splits are done; 0 between launches */
 };
@@ -112,7 +112,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
-    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus loads are not added */
+    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus loads are ignored */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
     unrolled (n, 4) prefetched[n] = update.prefetch(o, min(i + n, update.in));
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-/* Divides a layer among blocks. Returns false if an argument is invalid. */
+/* Divides a layer among blocks (sets `share`). Returns false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !valid_update(layer)) return false;
   share.layer = layer;

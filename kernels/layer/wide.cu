@@ -23,7 +23,7 @@ cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
                              : cudaErrorNotSupported;
 }
 
-/* Returns run(terms) with `terms`, 1 or 2, as a constant. */
+/* Returns run(terms), where `terms` (1 or 2) is a compile-time constant. */
 template <class Run> cudaError_t by_terms(int terms, const Run &run) {
   return terms == 2 ? run(std::integral_constant<int, 2>()) : run(std::integral_constant<int, 1>());
 }
@@ -39,7 +39,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
          (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
-/* The layers run in reverse order: the pixels' tiles, the shortest, fill the gaps at the end. */
+/* Layers run in reverse order, because the tiles of the pixels are shortest: they fill the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {

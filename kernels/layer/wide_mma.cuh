@@ -19,7 +19,7 @@
 namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
-constexpr int DEPTH = 32;                        /* how many k a stage has */
+constexpr int DEPTH = 32;                        /* number of values along k in a stage */
 constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
 
 /* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of the tile. */
@@ -78,7 +78,7 @@ template <Major MAJOR, int SIDE> struct Copies {
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
   static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
   const uint16_t *from;
-  int line, column; /* where the first word of the next stage is in the planes */
+  int line, column; /* place of the next stage's first word in the planes */
   int place;
 
   /* `first` is the tile's first row of A or first column of B. */
@@ -90,7 +90,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     from = o.d + (size_t)line * o.pitch + column;
   }
 
-  /* Starts to copy the next DEPTH k to shared memory, with zeros beyond `sides` and `k`. */
+  /* Starts to copy the next DEPTH along k to shared memory, with zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
@@ -120,8 +120,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Loads the fragment that is 16 i sides and 16 * step k further on. A move along a line is an
-     exclusive or, because the swizzle of the line is an exclusive or. */
+  /* Loads the fragment that is 16 i sides and 16 * step k further on. An exclusive or moves along a
+     line, because the line is swizzled by an exclusive or. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
@@ -157,7 +157,7 @@ template <class Kind, class Tile> struct Quarter {
     return threadIdx.x / 32 % 2 * WIDTH;
   }
 
-  /* Multiplies one stage: for each 16 k all products of terms, the smallest products first. */
+  /* Multiplies one stage: for every 16 along k all products of terms, the smallest first. */
   template <int TERMS_A, int TERMS_B> __device__ void multiply_stage(uint32_t stage) {
     const Fragments<Kind::A, true, SIDE> from_a(stage, warp_row());
     const Fragments<Kind::B, false, SIDE> from_b(stage + TERMS * Tile::TERM_BYTES, warp_column());

@@ -10,12 +10,12 @@
      INPUT_IS_A    which operand is a layer's input
      HAS_PIXELS    whether this input may be pixels, which have one term
      SKIPS         whether a step without rows does nothing
-     Epilogue      what is done with the sums
+     Epilogue      what happens to the sums
 
    An Epilogue splits a result into terms once. It gets four neighbours of a row of C at a time:
 
      once()        returns what a tile loads once
-     is_full()     returns whether all columns before a column exist and Quads are aligned words
+     is_full()     returns whether columns up to a given end all exist and Quads are aligned words
      prefetch()    loads what store() needs; if not FULL, it may be called out of bounds
      store()       finishes and stores the neighbours, in bounds
      store_last()  stores the last column of C if it has an array of its own (LAST_APART) */
@@ -31,7 +31,7 @@ namespace wide {
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* another factor for the last column's sums, whose 1 was not scaled */
+  float one;      /* an extra factor for sums of the last column, because its 1 was not scaled */
   float unscaled; /* the factor that removes the scales from a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
@@ -65,7 +65,7 @@ __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
 
 /* ---- forward -------------------------------------------------------------------------------- */
 
-/* Adds the bias, activates and stores Y. */
+/* Forward: adds the bias, activates and stores Y. */
 template <int TERMS_> struct Forward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ALONG_K;
@@ -101,8 +101,8 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Multiplies the gradient by the activation's slope and stores dX. The slope depends only on the
-   activation's first term. */
+/* Backward: multiplies the gradient by the activation's slope and stores dX. The slope depends only
+   on the activation's first term. */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;

@@ -11,8 +11,8 @@ using namespace wgmma;
 
 namespace {
 
-/* Describes the first `columns` columns of planes to the copy engine. A box has BLOCK k, `sides`
-   rows or columns of C, and `terms` terms. */
+/* Describes the first `columns` columns of planes to the copy engine. A box has BLOCK values along
+   k, `sides` rows or columns of C, and `terms` terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
@@ -28,10 +28,10 @@ struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks share the k of a tile. The unit of time is one block of k. Without
-   splits, a multiprocessor with several tiles finishes a tile while it multiplies the next tile.
-   With splits, each tile costs a cluster a START, an EXCHANGE of sums and a part of FINISH. Splits
-   must save more than a MARGIN-th of the time. */
+/* Returns how many blocks share the k of a tile. The unit of time is one block of k (32 values).
+   Without splits, a multiprocessor with several tiles finishes a tile while it multiplies the next
+   tile. With splits, each tile costs a cluster a START, an EXCHANGE of sums and a part of FINISH.
+   Splits must save more than a MARGIN-th of the time. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -149,7 +149,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
   for (int i = 0; i < all.count; i++) {
     Product &p = all.product[i];
     const Factors &f = work.product[i];
-    const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* both about B */
+    const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* both describe B */
     const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
     TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, SIDE, f.a.terms, &p.a));
     TRY(describe(f.b, along ? f.k : f.n, Kind::B, sides, along && shared ? 1 : f.b.terms, &p.b));

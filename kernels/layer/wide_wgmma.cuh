@@ -1,6 +1,6 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
-   different roles (warp specialisation). Tiles are 128 x COLUMNS. For each 32 k the kernel copies
-   all terms of a tile's operands once, then multiplies the terms of A by the terms of B.
+   different roles (warp specialisation). Tiles are 128 x COLUMNS. For every 32 values along k the
+   kernel copies all terms of a tile's operands once, then multiplies terms of A by terms of B.
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
@@ -13,8 +13,8 @@
    - PingPong, tiles of 128 columns: one consumer multiplies a tile with all tensor cores of the
      multiprocessor, while the other consumer finishes the previous tile (epilogue).
    - Cooperative, tiles of 256 columns: the consumers share every tile, 64 rows each. Nothing hides
-     the epilogue. But the tensor cores read 10 KB of shared memory instead of 12, and the copy
-     engine writes 12 instead of 16.
+     the epilogue. But the tensor cores read 10 KB of shared memory instead of 12 KB, and the copy
+     engine writes 12 KB instead of 16 KB.
 
    Each multiprocessor has one block. Blocks may form clusters. A pair of blocks works on two tiles
    with the same rows or columns. Each block copies half of the shared operand for both. This saves
@@ -49,8 +49,8 @@ struct Product {
   int m, n, k;
   const float *d_scales[2]; /* scales of a and b */
   bool pixels;              /* the layer's input is pixels, which have one plane */
-  int first_unit;           /* number of its first unit; the next product's units follow */
-  int down, across;         /* tiles of a unit: 1 x 1, or for a pair 2 x 1 or 1 x 2 */
+  int first_unit;   /* number of the product's first unit; the next product's units follow */
+  int down, across; /* tiles of a unit: 1 x 1, or for a pair 2 x 1 or 1 x 2 */
   int units_down;
 };
 
@@ -72,8 +72,8 @@ struct Unit {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. A block of k is 32 k of both operands. The blocks of k that a
-   multiprocessor copies form a sequence; block number p goes to stage p % STAGES. A stage has
+/* Stages of shared memory. A block of k is 32 values along k of both operands. The blocks of k that
+   a multiprocessor copies form a sequence; block number p goes to stage p % STAGES. A stage has
    patches of A, then of B: all terms of 64 rows (or columns) of C, then all terms of the next 64.
    If B lies ALONG_K, a term's columns all lie together, because wgmma takes them as one operand. */
 template <int TERMS, class Schedule> struct Ring {
@@ -87,9 +87,9 @@ template <int TERMS, class Schedule> struct Ring {
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
   float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that each consumer warp finishes */
   uint64_t filled[STAGES], free[STAGES];
-  uint64_t turn[2]; /* if consumers take turns: whose turn it is to multiply */
+  uint64_t turn[2]; /* barriers that say which consumer multiplies, if consumers take turns */
 
-  /* `blocks`: in how many blocks consumers read this block's copies. */
+  /* `blocks` is the number of blocks whose consumers read what this block copies. */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -107,7 +107,7 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies a block of k of WIDTH rows (or columns). If `both` of a pair need it, each copies half. */
+/* Copies a block of k of WIDTH rows (or columns). If `both` of a pair use it, each copies half. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -141,7 +141,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* Stores the 8 rows of a half that have this r in multiply_128(): COUNT columns from `first` on. */
+/* Stores 8 rows of a half, those with `r` as in multiply_128(): COUNT columns from `first` on. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -368,7 +368,7 @@ template <class Kind, class Schedule> struct Block {
     finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 
-  /* A consumer computes its half of all units of this block, or all of every second unit. */
+  /* A consumer computes half of each unit of this block or, if TURNS, every second unit. */
   __device__ void consume(int group, int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
