@@ -119,7 +119,7 @@ __device__ inline float sqrt_approximate(float x) {
   return root;
 }
 
-/* Returns the shared-memory address of p, as instructions take it. */
+/* Returns the shared-memory address of p, in the form that PTX instructions take. */
 __device__ inline uint32_t shared_address(const void *p) {
   return (uint32_t)__cvta_generic_to_shared(p);
 }
@@ -143,7 +143,7 @@ __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most GROUPS of this thread's newest groups are unfinished. */
+/* Waits until all groups of this thread but the newest GROUPS have finished. */
 template <int GROUPS> __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }

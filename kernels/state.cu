@@ -73,7 +73,7 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* asks now, before any graph is captured */
+  has_pdl_wait((const void *)order_kernel); /* asks the device now, before any graph is captured */
   return launched(status);
 }
 

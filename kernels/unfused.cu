@@ -22,7 +22,7 @@ __global__ void scale_pixels(BatchView batch, float *d_x, int in, float factor, 
   d_x[i] = factor * batch.d_pixels[dataset_row(batch, r) * batch.stride + c] - offset;
 }
 
-/* Z = X W^T. One thread per element of Z. Neighbours load from different rows of W. */
+/* Z = X W^T. One thread per element of Z. Neighbouring threads load from different rows of W. */
 __global__ void gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out) {
   const size_t i = thread_of_grid();
   if (i >= (size_t)rows * out) return;

@@ -188,9 +188,9 @@ template <class S> struct Head : Ground<S> {
     }
     return x;
   }
-  /* Returns the value of a packet that holds it three times. This uses all words, because ptxas
-     splits a load whose words are not all used. A value that is loaded separately could be older
-     than the stamp. */
+  /* Returns the value of a packet that holds the value three times. This uses all words, because
+     ptxas splits a load whose words are not all used. A value that is loaded separately could be
+     older than the stamp. */
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }

@@ -9,7 +9,7 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* There are many rounds, so the tests for the path cost almost nothing. */
+/* There are many rounds, so choosing the path costs almost nothing. */
 constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 

@@ -1,8 +1,8 @@
-/* Transfers and streams: the device computes h_y[i] = f(h_x[i]) for arrays in host memory. Copy in,
-   compute and copy out each have their own engine. The ladder cuts the array into chunks. While one
-   chunk is computed, the next chunk is copied in and the previous chunk is copied out. With c
-   chunks the best possible speed is c / (c + 2) of the perfect speed. More chunks help until the
-   calls for a chunk take as long as its copy. */
+/* Transfers and streams: the device computes h_y[i] = f(h_x[i]) for arrays in host memory. Copying
+   in, computing and copying out each have their own engine. The ladder cuts the array into chunks.
+   While one chunk is computed, the next chunk is copied in and the previous chunk is copied out.
+   With c chunks the best possible speed is c / (c + 2) of the perfect speed. More chunks help until
+   the calls for a chunk take as long as its copy. */
 #include "lab/lab.cuh"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Two blocks of one thread each write the same line alternately. A round trip is two packets. */
+/* Two blocks of one thread each write the same line alternately. A round trip takes two packets. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;
