@@ -111,7 +111,7 @@ TEST(test_the_same_rows) {
 }
 
 /* A file has two bad rows, both in late chunks. The reader first delivers all rows before the first
-   bad row. Then it reports that row's error, and again if it is called again. */
+   bad row. Then it reports that row's error. Later calls report the same error. */
 TEST(test_late_error) {
   enum { GOOD = 200000, WORSE = 2000 };
   const size_t length = 4 * (GOOD + WORSE) + 8;

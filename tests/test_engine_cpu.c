@@ -4,7 +4,7 @@
 
 #include "support/engine_tests.h"
 
-/* Trains `epochs` shuffled epochs as `config` says, with its augmentation. */
+/* Trains `epochs` shuffled epochs with the augmentation of `config`. */
 static Outcome run(const Case *c, EngineConfig config, const Data *data, uint64_t epochs) {
   Engine *engine = open_config(config, CPU);
   send_all(engine, data, c->rows);

@@ -175,9 +175,9 @@ static void assert_failed(bool done, const char *said) {
   assert_true(error.of_gpu);
 }
 
-/* A memory limit is exact to the byte: the memory that an engine takes without a limit is enough,
-   one byte less is not. A network with 1.8 TB of activations is too large for any GPU. It is
-   refused and does not affect the next engine. */
+/* A memory limit is exact to the byte. If it equals the memory that an engine takes without a
+   limit, the engine opens. With one byte less, it does not. A network with 1.8 TB of activations is
+   refused, since no GPU has so much memory. The next engine still opens. */
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {

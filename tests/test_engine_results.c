@@ -1,7 +1,7 @@
 /* Tests the results of every engine, the CPU engine and the CUDA engine at every level of fusion,
-   with every training option. Results must be near the float64 reference. They must have the same
-   bits when training is repeated or its steps are divided into other calls. test_engine_interface.c
-   tests the other promises of engine.h. */
+   with every training option. Results must be near the float64 reference. Results must have the
+   same bits if training is repeated or its steps are divided into other calls.
+   test_engine_interface.c tests the other promises of engine.h. */
 #include "support/engine_tests.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"
@@ -353,8 +353,8 @@ ENGINE_TEST(test_wide_layers) {
 }
 
 /* If the kernels for wide layers meet numbers beyond fp16, level layer repeats the work without
-   these kernels. Results must have the bits of a run that never used them. Numbers get too large
-   because the last rows are 255 times as bright as the rows that set the scales. */
+   these kernels. Results must have the bits of a run that never used such kernels. Numbers get too
+   large because the last rows are 255 times as bright as the rows that set the scales. */
 ENGINE_TEST(test_wide_overflow) {
   enum { LAYER = 1, ALL = 480, DARK = 300 };
   const Case c = {"overflow", 40,   {61, 30}, 2,  10,    160,   ALL, 0.05f,

@@ -15,11 +15,11 @@
 
 typedef struct {
   int layers, size[TILES_LAYERS + 1], batch;
-  int multiprocessors, kilobytes; /* of the plan's GPU; kilobytes: its shared memory */
+  int multiprocessors, kilobytes; /* multiprocessors and shared memory of the plan's GPU */
   int kind;                       /* OPTIMIZER_... */
   float dropout, smoothing;
   uint32_t first_step; /* number of the first step to train */
-  uint32_t rows;       /* rows of the shuffled epoch; training goes to its end */
+  uint32_t rows;       /* rows of the shuffled epoch; training goes to the last row */
   uint32_t split;      /* in every second run, a second launch begins at this step, which is a
                           multiple of EPOCH_DIRECT; 0 means one launch */
   uint64_t seed;       /* seed of the network and the rows */
@@ -77,8 +77,8 @@ static Outcome new_outcome(void) {
   return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
-/* Draws the network, its biases and the rows. In the rows, four pixels in five are 0, as in
-   pictures of digits. The first pixel is always 0. */
+/* Draws the network, its biases and the rows. Four pixels in five are 0, as in pictures of digits.
+   The first pixel of each row is 0. */
 static void draw_rows(void) {
   network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
@@ -354,7 +354,7 @@ TEST(test_random_cases) {
          (unsigned long long)beyond, (unsigned long long)schedules_packets());
 }
 
-/* A small network, and one in which Z1 is known before W1. */
+/* little: a small network. ahead: a network in which Z1 is known before W1. */
 static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5},
                        ahead = {3, {30, 40, 20, 3}, 32, 12, HOPPER, .rows = 5 * 32, .seed = 5};
 

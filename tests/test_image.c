@@ -261,8 +261,8 @@ static int read_here(void *seconds, Error *why) {
   return read_picture(picture, SIDE, pixels, why);
 }
 
-/* Reads the picture in a process of its own. The process must fail with the error `wanted`; if that
-   is "", it may also succeed. It may take `megabytes` of memory and 20 seconds. */
+/* Reads the picture in a process of its own. The process must fail with the error `wanted`; if
+   `wanted` is "", it may also succeed. It may take `megabytes` of memory and 20 seconds. */
 static void expect(const char *wanted, long megabytes) {
   unsigned seconds = 20;
   const Ended ended = process_do(read_here, &seconds);

@@ -104,7 +104,7 @@ KERNEL_TEST(test_no_step_updates_nothing) {
     }
 }
 
-/* Weights decay. The biases after them in memory do not. */
+/* Weights decay. Biases, which follow the weights in memory, do not decay. */
 KERNEL_TEST(test_update) {
   foreach (one, VALUES(size_t, 1, 257, 10007))
     foreach (rule, rules) {

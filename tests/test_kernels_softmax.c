@@ -82,9 +82,9 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
   return s;
 }
 
-/* Returns the absolute error allowed to a log-probability or loss of this value, which is computed
-   as (z - max) - log(sum). Two roundings are relative to the value. The relative error of the sum
-   becomes an absolute error of its logarithm: sqrt(classes) 2^-24 for the additions, as for
+/* Returns the allowed absolute error of a log-probability or loss of this value. Kernels compute
+   the value as (z - max) - log(sum). Two roundings are relative to the value. The relative error of
+   the sum becomes an absolute error of its logarithm: sqrt(classes) 2^-24 for the additions, as for
    products, and a few units in the last place for expf and logf (2 and 1 by the CUDA manual), for
    the logarithm (at most 7) and for the rescaling of an online sum. log(max(p, 1e-6)), which cuts
    off small probabilities, is wrong by orders of magnitude. */
@@ -117,7 +117,7 @@ static void assert_gradient(const char *what, const SoftmaxCase *s, const float 
   }
 }
 
-/* A row is correct if its label is the first of its largest values in `ranking` (rows, classes). */
+/* A row is correct if its label is the first class with the row's largest value in `ranking`. */
 static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_results,
                            const float *ranking) {
   const uint32_t end = s->batch.state.end;
@@ -140,8 +140,8 @@ static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_
   }
 }
 
-/* Three ways compute the loss and the gradient of the logits: several kernels (level none), one
-   kernel (level layer), and the last layer's kernel, for layers that are small enough. */
+/* The loss and the gradient of the logits are computed in three ways: by several kernels (level
+   none), by one kernel (level layer), or, if the last layer is small, by its kernel. */
 enum { UNFUSED, FUSED, HEAD, WAYS };
 static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 

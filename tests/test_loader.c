@@ -15,8 +15,8 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 static struct {
   Engine engine;
   Buffer buffer[2], sent[2];  /* buffers that the loader fills; their contents at upload */
-  uint64_t first[2], rows[2]; /* rows uploaded but not yet copied; rows is 0 if there are none */
-  uint64_t windows;           /* uploaded */
+  uint64_t first[2], rows[2]; /* rows uploaded but not yet copied; `rows` is 0 if there are none */
+  uint64_t windows;           /* number of windows uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
   char calls[512]; /* in order: the number of each buffer taken, u for each upload */
@@ -31,7 +31,7 @@ static bool goes_well(Call call, char letter, Error *why) {
   return error_set(why, "call %d failed", (int)call);
 }
 
-/* Copies the uploaded rows of a buffer. The buffer must be unchanged since the upload. */
+/* Copies a buffer's uploaded rows. The buffer must not have changed since the upload. */
 static void copy(int buffer) {
   const uint8_t *bytes = (const uint8_t *)&device.buffer[buffer];
   for (size_t i = 0; device.rows[buffer] && i < sizeof(Buffer); i++)
@@ -127,7 +127,7 @@ TEST(test_every_row_arrives) {
     }
 }
 
-/* The network does not fit the file, a row is bad, the dataset is full, or a call fails. */
+/* Loading fails if rows have a wrong size, a row is bad, the dataset is full, or a call fails. */
 TEST(test_failures) {
   static const struct {
     uint64_t dataset_rows, first_row, file_rows;

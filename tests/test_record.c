@@ -1,4 +1,4 @@
-/* Tests the record of measurements. Pages that quote its tables test the tables. */
+/* Tests the record of measurements. Tables of records are tested where pages quote them. */
 #include "measure/record.h"
 #include "base/text.h"
 #include "support/folder.h"

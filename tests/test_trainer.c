@@ -53,7 +53,7 @@ static Spy spy; /* the calls of the last run */
 typedef struct Run {
   /* what the test asks for */
   double patience;
-  int fail;         /* the epoch whose event fails; 0 means none */
+  int fail;         /* number of the epoch whose event fails; 0 means none */
   int stop;         /* number, from 1, of the stop event that ends the run; 0 means no event */
   int refused;      /* number of engines that cannot be opened */
   uint32_t aligned; /* the engine's `aligned` */
@@ -311,7 +311,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   }
 }
 
-/* The 51 steps are divided into calls that begin at multiples of 8; the last call has 3 steps. */
+/* The 51 steps are divided into calls that begin at multiples of 8. The last call has 3 steps. */
 TEST(parts_are_aligned) {
   write_files(203, 20);
   const TrainerConfig config = tiny_run(2, RESIDENT_YES);
@@ -321,8 +321,8 @@ TEST(parts_are_aligned) {
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
-/* 51 steps make 20 calls of 2 or 3 steps. Other cases have three steps, or end before the first
-   check for a stop. */
+/* An epoch of 51 steps makes 20 calls of 2 or 3 steps. Other epochs have three steps, or end before
+   the first check for a stop. */
 TEST(few_parts_are_trained) {
   static const struct {
     int rows, trains;

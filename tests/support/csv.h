@@ -1,5 +1,5 @@
 /* CSV files for the tests of the dataset reader. These functions write a file, given or random, and
-   read it into a table. The file is x.csv in the folder of folder.h. */
+   read it into a table. The file is x.csv in the working folder that folder.h creates. */
 #pragma once
 
 #include <zlib.h>
