@@ -108,7 +108,7 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
    address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
-Region *guarded_by(uintptr_t address); /* the array behind the address's guard page */
+Region *guarded_by(uintptr_t address); /* the array after the address's guard page */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
@@ -137,7 +137,7 @@ struct Site {
   EmulatorCounts counts; /* `requests` includes requests to shared memory */
 };
 
-extern std::vector<Site> sites, sites_of_launches; /* of this launch; of earlier launches */
+extern std::vector<Site> sites, sites_of_launches; /* this launch's; earlier launches' */
 extern EmulatorCounts counts;
 /* Notes an access or a step of the running lane. Returns the site's index. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,

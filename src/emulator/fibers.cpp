@@ -45,7 +45,7 @@ bool failed;
 static Lane lanes[MOST_THREADS]; /* the lanes of the running block */
 static int threads_of_block;
 static void *scheduler_sp;
-static const Call *call; /* the running call */
+static const Call *call; /* the running launch */
 static int barrier_value;
 static cudaError_t last_error;
 

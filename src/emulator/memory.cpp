@@ -33,7 +33,7 @@ const char DYNAMIC[] = "dynamic shared memory";
 struct Variable {
   size_t bytes;
   std::string name;
-  bool is_none; /* see is_no_variable */
+  bool is_none; /* the result of is_no_variable */
   Region *region;
 };
 
@@ -44,8 +44,8 @@ struct Range {
   }
 };
 
-static Range shared, data, program;             /* thread-local storage; the writable part; the
-                                                   whole program */
+static Range shared, data, program;             /* thread-local storage; the program's writable
+                                                   part; the whole program */
 static std::map<uintptr_t, Variable> variables; /* by address */
 
 /* Returns "v" for the mangled "level<...>(...)::v". */
@@ -74,7 +74,7 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
     program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
     if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
   }
-  for (int i = 0; i < info->dlpi_phnum; i++) /* constant after relocation */
+  for (int i = 0; i < info->dlpi_phnum; i++) /* this part is constant after relocation */
     if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
       data.first = program_base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
   return 1; /* the first object is the program */

@@ -15,8 +15,8 @@ static size_t static_shared; /* bytes of the __shared__ variables that this laun
 
 /* The number of blocks and barriers so far; the first number in this block; in this launch. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* of this launch's blocks, in running
-                                                           order */
+static std::vector<uint32_t> block_eras, block_numbers; /* first era and number of each block of
+                                                           this launch, in running order */
 /* Variables through which blocks announce finished writes. A variable's vector has an era for each
    block, in running order: the block has announced its writes before this era. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
@@ -378,7 +378,7 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
   };
   std::string type = static_cast<const Data *>(data)->array->name;
   if (const size_t space = type.find(" ["); space < type.size())
-    type.erase(space, 1); /* written by g++ */
+    type.erase(space, 1); /* g++ writes this space */
   stop_at("bounds",
           printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
           PC);

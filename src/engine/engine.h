@@ -57,8 +57,8 @@ typedef struct {
   uint64_t first_row, rows; /* the window; rows below 2^32 */
   bool shuffled;
   uint64_t key;
-  uint64_t first_step, steps; /* within the window; the last step may be short */
-  uint64_t updates;           /* updates of the run before first_step (adam's t - 1) */
+  uint64_t first_step, steps; /* steps of the window, whose last step may be short */
+  uint64_t updates;           /* the run's updates before first_step (t - 1 in adam) */
   float learning_rate;
   AugmentStrengths augment; /* all 0 means no augmentation */
   uint64_t augment_key;
@@ -108,7 +108,7 @@ struct Engine {
                        not if every call except a window's first starts at a multiple of this */
   EngineConfig config; /* after opening: with the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* the device's name; for the CPU also its threads */
-  char reason[160]; /* why this fusion level is in use and, if tf32 was asked for, the precision */
+  char reason[160]; /* why this fusion level is used and, if tf32 was asked for, this precision */
   bool wide;        /* uses the kernels for wide layers, which store planes of fp16 */
   int replays;      /* how often a number left fp16's range and work was repeated */
   uint64_t memory;  /* bytes of the device's memory; 0 means unknown */

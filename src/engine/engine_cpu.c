@@ -10,7 +10,7 @@
 #include "base/memory.h"
 
 enum {
-  EVALUATION_ROWS = 256, /* minimum rows of a block; each block reads the weights once */
+  EVALUATION_ROWS = 256, /* minimum rows of a block, because each block reads all weights */
   CACHE_LINE = 64,       /* bytes */
 };
 
@@ -50,14 +50,14 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns which array of a layer (PARAMETERS, ...) is array `a` of read and write. */
+/* Returns the index in Layer.array (PARAMETERS, ...) of array `a` of the calls read and write. */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies an array of all layers from `from` or to `to`, in the layout of network.h. The other
-   pointer is NULL. */
+/* Copies `from` to an array of all layers or, if `from` is NULL, copies this array to `to`. `from`
+   and `to` have the layout of network.h. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);

@@ -5,7 +5,7 @@
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
   (void)error;
-  const char *limit = getenv("MLP_TEST_LIMIT"); /* tests of endless functions set this */
+  const char *limit = getenv("MLP_TEST_LIMIT"); /* set by tests whose functions never end */
   *backend = (ExerciseBackend){.device = "the emulator, without a GPU",
                                .rows = {64, 1024, 1024, 64},
                                .limit = limit ? atof(limit) : 20};

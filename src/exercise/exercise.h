@@ -154,7 +154,7 @@ bool exercise_find(ExerciseBackend *backend, Error *error);
 /* The functions to score. */
 typedef struct {
   uint64_t seed;
-  int first, count;    /* tasks */
+  int first, count;    /* the first task; the number of tasks */
   ExerciseShape shape; /* shape of all calls; if rows is 0, shapes are drawn from the seed */
 } ExerciseChoice;
 
@@ -168,7 +168,7 @@ bool exercise_once(const ExerciseBackend *backend, Error *error);
 /* ---- the report (report.c) ------------------------------------------------------------------- */
 
 typedef struct {
-  int right, fused, of; /* functions */
+  int right, fused, of; /* numbers of right functions, fused functions and all functions */
 } ExerciseSum;
 
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);

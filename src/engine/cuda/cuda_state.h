@@ -82,7 +82,7 @@ typedef struct {
   cudaError_t (*release)(void *what);
 } Owned;
 
-/* A safe bound. A layer has two arrays, three planes and an event; the engine has about 40 more. */
+/* An upper bound. A layer owns two arrays, three planes and an event; the engine, about 40 more. */
 enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 
 struct CudaEngine {

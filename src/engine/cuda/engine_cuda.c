@@ -178,7 +178,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Returns the array that read and write call array `a`. */
+/* Returns array `a` of the calls read and write. */
 static float *array_of(const CudaEngine *e, size_t a) {
   if (a == 0 && e->d_average) return e->d_average;
   return a > 0 && a <= training_moments(&e->engine.config.training)
@@ -291,7 +291,7 @@ static bool allocate(CudaEngine *e, Error *error) {
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Initialises the parameters. A small last launch finds a broken GPU before data are read. */
+/* Initialises the parameters. Then a small launch detects a broken GPU before data are read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);

@@ -3,8 +3,8 @@
 
 enum {
   GRAPH_STEPS = 64, /* steps of the long graph; launching it costs as much as a one-step graph */
-  /* Minimum and maximum values that ranks add at once. A sum of 4 MB takes 30 us, half of it fixed
-     cost; a sum of 32 MB takes 100 us. */
+  /* Minimum and maximum number of values that ranks add at once. A sum of 4 MB takes 30 us, half of
+     which is fixed cost; a sum of 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
 };
