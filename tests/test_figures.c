@@ -129,7 +129,7 @@ static bool draw_weights(int kind, const char *path) {
 static const char four[] =
     "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Draws eleven wrong predictions, wrong predictions with class names, or none. */
+/* Draws eleven wrong predictions, wrong predictions with class names, or no wrong ones. */
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};

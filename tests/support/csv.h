@@ -181,7 +181,7 @@ static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   write_file(drawn.text, drawn.length);
 }
 
-/* Appends `text` to the archive as a gzip member. At least ZEROS bytes of 0 follow it. */
+/* Appends `text` to the archive as a gzip member. At least ZEROS zero bytes follow the archive. */
 enum { ZEROS = 2 << 20 };
 static inline void append_member(Text *archive, const char *text, size_t length) {
   z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};
