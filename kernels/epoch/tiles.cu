@@ -84,7 +84,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
-    job->clusters = ceil_div(job->tiles[l], RANKS); /* at the end, for the last hidden layer */
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* the last value is of the last hidden layer */
     job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
     blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;

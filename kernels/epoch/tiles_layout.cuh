@@ -66,7 +66,7 @@ struct Job {
   const uint8_t *labels; /* (position in the launch) */
   const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL: all kept */
   const float4 *numbers; /* (step): StepNumbers */
-  RowResults results;    /* by position in the launch */
+  RowResults results;    /* results of rows, by position in the launch */
 };
 
 /* How blocks exchange logits and their gradient. BY_CLUSTERS and BY_MAIL need compute capability

@@ -83,7 +83,7 @@ typedef struct {
      only d_work is device memory. The arrays are pinned unless the rung is pageable. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
-  /* More streams. They must wait for earlier work on `stream`, and `stream` must wait for them. */
+  /* More streams. They must wait for earlier work on `stream`; `stream` must wait for them. */
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
   cudaEvent_t event;                 /* without timing */
 } LabCall;

@@ -228,8 +228,8 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   const Matrices &p;
   const Corner corner;
   const int eighth, row;                /* the place of this thread's first copy in A's slab */
-  const float *slab_a, *slab_b;         /* where the next slabs start, for all threads */
-  uint32_t from_a[ROWS], from_b[LINES]; /* this thread's offsets in each slab */
+  const float *slab_a, *slab_b;         /* addresses of the next slabs, the same for all threads */
+  uint32_t from_a[ROWS], from_b[LINES]; /* this thread's offsets in the slabs */
   int k;                                /* where the next slabs start */
 
   static __device__ int line(int i) {

@@ -213,7 +213,7 @@ using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
 /* For gradients. 300 x 784 weights are 130 tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
-/* A slab (SIDE x DEPTH) of an operand. It goes to registers, is split, goes to shared memory. */
+/* An operand's slab (SIDE x DEPTH). Threads fetch it, split it and store it to shared memory. */
 template <class Shape, int SIDE, class Operand> struct Slab {
   static constexpr bool ALONG_K = Operand::ALONG_K;
   static constexpr int LINES = ALONG_K ? SIDE : Shape::DEPTH;
@@ -348,7 +348,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
-    /* Multiply: for each STEP of k, all pairs of the warp's fragments. */
+    /* Multiply: for every STEP values along k, all pairs of the warp's fragments. */
     unrolled_by (k, Shape::DEPTH, Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
       unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);

@@ -2,8 +2,8 @@
    wide_mma.cuh on every other GPU from 8.0 on.
 
    C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per
-   value take three products, one term takes one. Each kind of product (Forward, Backward, Update)
-   says:
+   value take three products, one term takes one product. Each kind of product (Forward, Backward,
+   Update) says:
 
      TERMS         how many terms values have
      A, B          how the operands lie in their planes

@@ -35,7 +35,7 @@ constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
 /* The two schedules of the consumers. */
 struct PingPong {
-  static constexpr bool TURNS = true; /* a consumer has every second tile, not half of each */
+  static constexpr bool TURNS = true; /* a consumer has every second tile, not half of each tile */
   static constexpr int COLUMNS = TILE;
 };
 struct Cooperative {
