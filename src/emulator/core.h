@@ -53,7 +53,7 @@ extern const Lane *meets; /* a lane of the warp whose lanes are meeting */
 extern bool failed;       /* the launch has failed */
 
 /* Makes a fiber for l on `stack`, which has stack_bytes bytes. run_warp can then enter l. */
-constexpr size_t STACK = 512 << 10; /* the local memory that a thread may have */
+constexpr size_t STACK = 512 << 10; /* bytes of a stack, which holds a thread's local memory */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
 bool is_stack(uintptr_t address);      /* returns true for an address in a lane's stack */
 bool is_host_stack(uintptr_t address); /* true in the stack of emulator_call's function */

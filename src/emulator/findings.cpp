@@ -71,7 +71,7 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if all lanes n and n ^ 1, or all n and n ^ 2, of half a warp share an address. */
+/* Returns true if lanes n and n ^ 1 share an address for all n < 16, or lanes n and n ^ 2 do. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {

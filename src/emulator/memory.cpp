@@ -120,7 +120,7 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   return r;
 }
 
-/* Names of a function's variables begin with its mangled name: _ZZ<function>E<variable>. */
+/* Names of variables begin with the mangled name of their function: _ZZ<function>E<variable>. */
 size_t static_shared_of(const void *kernel) {
   const auto function = functions.find((uintptr_t)kernel);
   size_t bytes = 0;

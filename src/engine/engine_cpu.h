@@ -40,7 +40,7 @@ typedef struct {
 typedef struct {
   size_t length;   /* maximum terms of a panel */
   float *values;   /* (panels, length, GEMM_PANEL) */
-  uint32_t *index; /* (panels, length): the number of each kept term */
+  uint32_t *index; /* (panels, length): the index j of each kept term */
   size_t *terms;   /* (panels): the number of terms that the panel keeps */
 } Panels;
 

@@ -8,7 +8,7 @@
    earlier, but its launches would be too short. */
 enum { LOADER_ROWS = 8192 };
 
-/* Returns LOADER_ROWS rounded down to whole steps, or one step if that is longer. */
+/* Returns LOADER_ROWS rounded down to a multiple of `batch` or, if `batch` is larger, `batch`. */
 static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }

@@ -27,7 +27,7 @@ enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, A
 /* clang-format on */
 
 typedef struct {
-  const char *name;  /* "x" for ARRAY_X */
+  const char *name;  /* for example "x" for ARRAY_X */
   int rows, columns; /* rows is 0 if the problem does not use the array */
   size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, fewer for others */
   void *given;       /* the contents before the call; NULL means poison */
@@ -97,8 +97,8 @@ typedef struct {
 
 typedef struct {
   const char *device;
-  bool on_gpu;     /* functions run in sequence; on the emulator they run in parallel */
-  int rows[TASKS]; /* rows of the measured shape */
+  bool on_gpu;     /* functions run in sequence on a GPU, in parallel on the emulator */
+  int rows[TASKS]; /* rows of each task's measured shape */
   double limit;    /* maximum seconds of a function's process */
 } ExerciseBackend;
 

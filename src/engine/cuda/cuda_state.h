@@ -22,7 +22,7 @@ typedef struct {
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
   bool unfused;    /* the level's kernels pass values through d_x, d_z, d_gradient */
-  bool each;       /* true: `update` runs after each layer's backward; false: once per step */
+  bool each;       /* `update` runs after each layer's backward instead of once per step */
   bool joins_late; /* forward of layer l waits only for the ranks' update of layer l */
 } Level;
 
@@ -30,7 +30,7 @@ typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
   cudaEvent_t copied;       /* on the copy stream: rows are copied; the buffer is free */
-  cudaEvent_t consumed;     /* on the compute stream: the work that reads these rows has ended */
+  cudaEvent_t consumed;     /* on the compute stream: work that reads the upload's rows has ended */
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
@@ -131,10 +131,10 @@ struct CudaEngine {
   StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
   uint32_t positions_before;                  /* number of positions of the previous range */
   const uint8_t *d_captured;                  /* d_train_on when the graphs were captured */
-  TilesPlan tiles;                            /* plan of level epoch; without tiles, 0 blocks */
-  void *d_steps;                              /* scratch of level epoch, or of a cluster */
-  void *d_mail;                               /* mail of level epoch */
-  void *d_work;                               /* scratch of the gradient updates */
+  TilesPlan tiles; /* plan of level epoch; it has 0 blocks without tiles */
+  void *d_steps;   /* scratch of level epoch, or of a cluster */
+  void *d_mail;    /* mail of level epoch */
+  void *d_work;    /* scratch of the gradient updates */
   uint32_t stamp;
 };
 
@@ -159,7 +159,7 @@ bool cuda_zeros(CudaEngine *e, void *pointer, size_t count, size_t size, Error *
 bool cuda_pinned(CudaEngine *e, void *pointer, size_t bytes, Error *error);
 bool cuda_stream(CudaEngine *e, cudaStream_t *stream, int priority, Error *error);
 bool cuda_event(CudaEngine *e, cudaEvent_t *event, Error *error);
-/* Does the same as cuda_array with another allocator of device memory. */
+/* cuda_array_by is cuda_array with another allocator of device memory. */
 typedef cudaError_t CudaAllocate(void **pointer, size_t bytes);
 typedef cudaError_t CudaRelease(void *pointer);
 bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, void *pointer,

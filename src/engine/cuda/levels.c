@@ -128,7 +128,7 @@ const Level level_none = {
 };
 
 const Level level_layer = {
-    .input = input_layer,       /* no kernel: forward reads bytes */
+    .input = input_layer,       /* launches no kernel, because forward reads bytes */
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax if the last layer is large */
     .backward = backward_layer, /* backward, except in the last layer after head */
