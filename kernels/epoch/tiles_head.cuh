@@ -194,7 +194,7 @@ template <class S> struct Head : Ground<S> {
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice:
+  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice.
      Before an owner sends its sum of step t + 2, it has received every other owner's sum of step t
      + 1. The other owners sent these sums after they had read step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {

@@ -19,7 +19,7 @@ constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
 constexpr int CLASSES = 16; /* the most classes: each of 4 lanes has two pairs of classes */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* of phase 1; zeroed memory has phase 0 */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* has phase 1; zeroed memory has phase 0 */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. A byte read as fp16 bits is the byte times 2^-24. */
@@ -41,7 +41,7 @@ constexpr int GO_THREADS = 32 * (WARPS - 1), HELPER_THREADS = 32 * (CHAINS + 1);
 
 /* The kernel's argument. Fields named `..._at` are byte offsets in shared memory. */
 struct Job {
-  int layers, size[LAYERS + 1], classes, batch; /* `layers` of weights; size[0]: inputs */
+  int layers, size[LAYERS + 1], classes, batch; /* layers: of weights; size[0]: number of inputs */
   size_t weight[LAYERS + 1], bias[LAYERS + 1];  /* offsets in the flat arrays, from layer 1 on */
   int first_block[LAYERS + 1], tiles[LAYERS + 1], first_tile[LAYERS + 1], all_tiles,
       clusters;          /* arrays by hidden layer, from 1; `clusters`: of the last hidden layer */

@@ -1,5 +1,5 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
-   multiply-add takes three operands. Each rung takes more of them from memory that is nearer: from
+   multiply-add takes three operands. Each rung takes more operands from memory that is nearer: from
    shared memory, then from registers. The predicted number is wavefronts of shared memory
    (docs/lab/matmul.md). Rungs for `bf16` use tensor cores (matmul_mma.cu, matmul_hopper.cu). */
 #include "lab/cublas.cuh"

@@ -231,7 +231,7 @@ const char *matmul_hopper_refuses(const LabCall *) {
 }
 
 template <int> cudaError_t launch_matmul_hopper(const LabCall *) {
-  return cudaErrorUnknown; /* never called: the rung is refused */
+  return cudaErrorUnknown; /* never called, because the rung is refused */
 }
 
 #endif

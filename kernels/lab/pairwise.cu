@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(BLOCK)
     d_t[(size_t)(k0 + line) * pitch + i0 + lane] = tile[vector_at(lane)][line];
 }
 
-using Slabs = float[2][COPIED][2 * TILE]; /* buffer, k, rows and columns */
+using Slabs = float[2][COPIED][2 * TILE]; /* (buffer, k, the tile's rows, then its columns) */
 
 /* Computes the distances. Block: one tile of the upper triangle of tiles, with the diagonal. Tile
    (i, j), i <= j, has the index of pair (i, j + 1) of tiles + 1 vectors. */

@@ -148,7 +148,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* take_a and take_b copy the raw fragments, which may then be overwritten. */
+    /* take_a and take_b use up the raw fragments, which may then be overwritten. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }

@@ -147,7 +147,7 @@ template <class Kind, class Tile> struct Quarter {
   static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
   static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
   using Epilogue = typename Kind::Epilogue;
-  float sum[DOWN][ACROSS][4]; /* a lane's part, in pieces of 16 x 8 as in mma_m16n8k16() */
+  float sum[DOWN][ACROSS][4]; /* a lane's part of pieces of 16 x 8, as in mma_m16n8k16() */
 
   /* Return the first row and column of the warp's quarter in the tile. */
   static __device__ int warp_row() {
