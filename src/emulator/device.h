@@ -374,7 +374,7 @@ cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, s
 template <class... Taken, class... Given>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Taken...),
                                Given... given) {
-  constexpr unsigned MOST_AT_ONCE = 1 << 16; /* blocks */
+  constexpr unsigned MOST_AT_ONCE = 1 << 16; /* maximum blocks of a cooperative launch */
   for (unsigned i = 0; i < config->numAttrs; i++)
     if (config->attrs[i].id == cudaLaunchAttributeCooperative && config->gridDim.x > MOST_AT_ONCE)
       return cudaErrorCooperativeLaunchTooLarge;

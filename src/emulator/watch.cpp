@@ -111,7 +111,7 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (host_is_fenced) stop();
 }
 
-static size_t block_of(uint32_t touched) { /* returns the block's place in the order of blocks */
+static size_t block_of(uint32_t touched) { /* returns the index of the block of this era */
   return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
                   block_eras.begin()) -
          1;

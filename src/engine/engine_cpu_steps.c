@@ -16,7 +16,7 @@ _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
 enum {
   BARRIER_SPINS = 1000, /* about 20 us, more than the delay between threads */
-  MOST_COLUMNS = 64,    /* the widest tile of gemm_cpu.c */
+  MOST_COLUMNS = 64,    /* columns of the widest tile of gemm_cpu.c */
 };
 
 /* If `flush`, makes this thread replace numbers below 1e-38 by 0, because such numbers are slow on

@@ -50,7 +50,7 @@ static const char *const training_fusions[] = {
 
 typedef enum {
   PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* matrix products at least as accurate as tf32, if those are faster */
+  PRECISION_TF32, /* products at least as accurate as tf32, if they are faster than fp32 */
 } Precision;
 
 /* The network reads a pixel p as (p / max - mean) / std. Zeros mean the defaults 255, 0, 1. */
@@ -78,7 +78,7 @@ typedef struct {
   int early_stop; /* stop after this many epochs without a better result; 0 never stops */
   Residency resident;
   int batch;             /* rows of a step over all ranks, at least 1 */
-  uint64_t seed;         /* seeds the first parameters, the order of rows and their augmentation */
+  uint64_t seed;         /* seeds the initial parameters, the order of rows, the augmentation */
   OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
   float label_smoothing; /* share of the target that all classes divide equally, at least 0 */
   DropoutShares dropout;

@@ -55,7 +55,7 @@ static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
                                SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction),
                                SCMP_SYS(getrandom),   SCMP_SYS(rt_sigprocmask),
                                SCMP_SYS(exit),        SCMP_SYS(exit_group)};
-/* The calls that are forbidden even with a GPU. The driver may start threads, open devices and map
+/* System calls that are forbidden even on a GPU. The driver may start threads, open devices and map
    memory, but need not start programs. */
 static const int leaves[] = {
     SCMP_SYS(execve),           SCMP_SYS(execveat),          SCMP_SYS(ptrace),

@@ -209,7 +209,7 @@ static void expect_softmax(ExerciseProblem *p) {
   expect_from(a);
   for (int r = 0; r < p->shape.rows; r++) {
     const double *row = z + cell(r, classes, 0);
-    double loss; /* the loss of label 0 */
+    double loss; /* the loss if the label is 0 */
     reference_cross_entropy(row, &(uint16_t){0}, 1, classes, &loss);
     for (int c = 0; c < classes; c++) {
       const double below = row[0] - row[c] + loss;
