@@ -153,7 +153,8 @@ TEST(test_suits_many) {
   }
 }
 
-/* Kernels for wide layers are chosen if there is enough work. They name their instruction. */
+/* Kernels for wide layers are chosen by the work, the level and MLP_TEST_WIDE. engine.reason names
+   their instruction. */
 TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;

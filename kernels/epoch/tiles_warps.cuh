@@ -178,7 +178,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
-  /* Sends two numbers, of two rows or of two units, to the other layer's lanes that need them. */
+  /* Sends the terms of two rows or two units: H to the next hidden layer, dZ to the previous one.
+   */
   template <bool OF_H>
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {

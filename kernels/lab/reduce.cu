@@ -82,7 +82,7 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. Every thread first adds two values: half the blocks, twice the bytes in flight each. */
+/* Rung 4. Every thread first adds two values: half as many blocks, each with twice the loads. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   static __device__ float fetch(const float *x, int64_t count) {

@@ -208,7 +208,7 @@ __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uin
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* Returns the operand of a patch's first 16 k. If ACROSS_K, patches are NEXT_64 bytes apart. */
+/* Returns the operand of a patch for k = 0 to 15. If ACROSS_K, patches are NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");

@@ -216,7 +216,8 @@ __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row
   return e == 0 ? sum.value[0] : e == 1 ? sum.value[1] : e == 2 ? sum.value[2] : sum.value[3];
 }
 
-/* Stores C's last column, if the quads from `column` on have it. */
+/* Stores the last column of C if the epilogue treats it apart and it is one of the four columns
+   that start at `column`. */
 template <bool FULL, class Product, class Epilogue, int COUNT>
 __device__ void finish_last(const Epilogue &epilogue, const Product &p, const int (&row)[COUNT],
                             int column, const float (&last)[COUNT], const Once &once) {

@@ -2,13 +2,13 @@
    supports two hidden layers, batches up to 64 and SGD with momentum. tiles.cu trains a single
    network faster, on many clusters. Each network has its own launch in its own stream; 7 or 8
    networks run at a time. Blocks of a cluster can access each other's shared memory, so a step
-   needs neither mail nor a grid barrier.
+   needs neither messages through global memory nor a grid barrier.
 
    - A block has 18 to 20 units of hidden layer 1 for all rows: rows of W1, columns of W2, and b1.
      From Z2 to dZ3 it has four rows of the batch, and seven columns of W3. All blocks have b3; only
      the first block has b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. It has 32 units of hidden layer
-     2 and one of the block's four rows.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; the last 16 inputs are done
+     apart. It has 32 units of hidden layer 2 and one of the block's four rows.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
      in shared memory. Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
@@ -20,17 +20,17 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. Its arrival also
-   means that the sender has room for exchange 1, so nothing is overwritten unread. Blocks send dZ3
-   and the signs of H2 instead of dZ2, which is eleven times as long. The tensor cores multiply two
-   fp16 terms of each number; three products give float32's accuracy. A pixel needs one term: its
-   byte below a zero byte is an exact, subnormal fp16. The kernel checks for numbers beyond fp16's
-   range before ReLU, in logits, and at the end in the parameters.
+   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. A block that has
+   sent exchange 3 has read its last exchange 1, so the next one overwrites nothing unread. Blocks
+   send dZ3 and the signs of H2, because dZ2 would take another 1,600 bytes. The tensor cores
+   multiply two fp16 terms of each number; three products give float32's accuracy. A pixel needs one
+   term: with 0 as its high byte, it is exact as a subnormal fp16. The kernel checks for numbers
+   beyond fp16's range before ReLU, in logits, and at the end in the parameters.
 
    A step of a block takes 19,000 cycles. Counted as if nothing overlapped, it spends 3,300 on
    tensor cores, 5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges.
-   docs/fusion.md has the lesson. All sums have a fixed order, so the bits do not depend on where
-   ranges are cut. */
+   docs/fusion.md has the lesson. All sums have a fixed order, so the bits do not depend on how the
+   steps are divided into launches. */
 #include "many/backward.cuh"
 
 namespace many {

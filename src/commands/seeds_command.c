@@ -73,7 +73,7 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
          say_network(s, network, &s->used, error);
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all networks ------------------------------------------------------------------------- */
 
 static bool say_all(const Seeds *s, Error *error) {
   double accuracy[SEEDS_MOST];

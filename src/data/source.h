@@ -1,9 +1,9 @@
 /* Reads the bytes of a file, a pipe or standard input ("-"). Unpacks them if they begin as a gzip
    archive does (RFC 1952). An archive may have several members, and zeros after the last member.
 
-   A regular file must not change while it is open. Every read checks the file. If the file has
-   changed, or if the read finds an archive damaged, the read fails and returns no bytes. Damage is
-   found at the end of the damaged member at the latest. */
+   A regular file must not change while it is open. Each read from the file checks this; bytes that
+   were read after a change are dropped. If an archive is damaged, all bytes of the same call are
+   dropped. Damage is found at the end of the damaged member at the latest. */
 #pragma once
 
 #include <stdatomic.h>

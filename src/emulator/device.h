@@ -33,7 +33,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__
 #define __grid_constant__
-/* Functions that call the emulator are inlined, so that a call's address has its source line. */
+/* Inlines functions that call the emulator, so that a call's address gives the kernel's line. */
 #define EMULATOR_INLINE __device__ inline __attribute__((always_inline))
 
 #include <limits.h>

@@ -101,7 +101,7 @@ struct CudaEngine {
   int forward_rows; /* rows that the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
 
-  CudaEngine *first; /* in a member, the engine that opened it; otherwise NULL */
+  CudaEngine *first; /* if this engine is a member (engine.h), its opener; or NULL */
   bool may_join;     /* the engine may have members, because no level was asked for */
   int device;        /* the device's number in CUDA */
 

@@ -86,8 +86,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1, and updates these layers. If l > 0, backward
-   still needs layer l's old weights, so layer l becomes *late, which the next call updates. */
+/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late, except
+   layer l if l > 0, because backward still needs its old weights. Sets *late to l. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
