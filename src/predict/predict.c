@@ -52,7 +52,9 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
   const size_t classes = (size_t)network_classes(&engine->config.network),
                values = engine->config.staging_rows * classes;
   float *logits = make_array(logits, values);
-  if (!logits) return error_set(error, "no memory for the predictions to %zu rows", values);
+  if (!logits)
+    return error_set(error, "no memory for the predictions to %zu rows",
+                     engine->config.staging_rows);
   Loader loader = {.engine = engine, .reader = reader, .ring = true};
   StagingBuffer staging;
   uint64_t row = 0;
