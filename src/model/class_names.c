@@ -1,5 +1,6 @@
 #include "model/class_names.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,11 +52,12 @@ bool class_names_read(const char *value, int classes, char **names, Error *error
   if (!*names) return error_set(error, "out of memory");
   if (!class_names_settle(*names, classes, "--names", error)) return false;
   for (int c = 0; c < classes; c++) { /* a label that is a number means the class of this number */
+    char *end;
     const ShortText name = class_name(*names, c);
-    for (int other = 0; other < classes; other++)
-      if (other != c && strcmp(name.text, text_format("%d", other).text) == 0)
-        return error_set(error, "--names: '%s' would name class %d, but as a label it is class %s",
-                         name.text, c, name.text);
+    const double number = strtod(name.text, &end);
+    if (!*end && number >= 0 && number < classes && number == floor(number) && number != c)
+      return error_set(error, "--names: '%s' would name class %d, but as a label it is class %g",
+                       name.text, c, number);
   }
   return true;
 }

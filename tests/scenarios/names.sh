@@ -46,6 +46,7 @@ done <<'END'
 name 4, '', must be 1 to 63 bytes|a,b,c,
 'a' is there twice|a,b,a
 '1' would name class 0, but as a label it is class 1|1,2,3
+'1.0' would name class 0, but as a label it is class 1|1.0,b,c
 name 3, '\xe4', must be|a,b,\344
 name 2, 'b\x1b[2J', must be 1 to 63 bytes of UTF-8 without control|a,b\033[2J,c
 name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be|a,b,0123456789012345678901234567890123456789012345678901234567890123
