@@ -103,7 +103,7 @@ static OptionsResult resume(int argc, char **argv, Options *options, Checkpoint 
 }
 
 /* Connects to the other ranks if a launcher (mpirun) started this process as one of several.
-   Standard output of all ranks but the first then goes to /dev/null. */
+   Then only the first rank prints. The other ranks' standard output goes to /dev/null. */
 static bool meet_ranks(Ranks **ranks, Error *error) {
   *ranks = NULL;
   if (!ranks_launched()) return true;

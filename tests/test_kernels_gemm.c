@@ -173,7 +173,7 @@ static void check_rule(OptimizerRule rule, uint64_t seed) {
   assert_near("momentum", s, t.m.d, m, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_near("second moment", s, t.v.d, v, COUNT, bound(2, UPDATE_ROUNDINGS));
   assert_untouched(t.g, COUNT);
-  for (int l = 0; l < p.layers; l++) { /* the planes must equal those of launch_split */
+  for (int l = 0; l < p.layers; l++) { /* launch_split must write the same planes */
     const Planes split = make_planes(p.planes[l].terms, p.planes[l].rows, p.planes[l].columns, 4);
     LAUNCH(split, t.w.d + p.weight[l], split);
     assert_same_arrays(p.planes[l].d, split.d, plane_bytes(split));

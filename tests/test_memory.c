@@ -1,4 +1,5 @@
-/* Tests finding the limits of memory and cores in files like those of /proc and /sys. */
+/* Tests the search for limits of memory and cores. The test writes files like /proc and /sys have.
+ */
 #include <inttypes.h>
 #include <limits.h>
 

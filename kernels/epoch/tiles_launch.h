@@ -1,4 +1,4 @@
-/* What the files of the launcher of level `epoch` share: the kernel's variants, and prepare(). */
+/* The files of level `epoch`'s launcher share the kernel's variants and prepare(). */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"

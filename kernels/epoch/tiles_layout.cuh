@@ -64,7 +64,7 @@ struct Job {
   const uint8_t *pixels; /* (step, chunk, row, 16) */
   const uint4 *k;        /* (step, next step's row / 8, this step's row / 16, lane) */
   const uint8_t *labels; /* (position in the launch) */
-  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL: all kept */
+  const uint8_t *keeps;  /* (step, tile of all layers, row): a bit per unit; NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
   RowResults results;    /* results of rows, by position in the launch */
 };

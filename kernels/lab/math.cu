@@ -46,8 +46,8 @@ void reference(const LabRange *r) {
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
-   Every rung is defined for all inputs: none is subnormal, divisors are within 2^126
-   (__fdividef). */
+   Every rung is defined for all inputs. All inputs are normal numbers. Divisors are within 2^126,
+   as __fdividef demands. */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {

@@ -1,4 +1,4 @@
-/* What the two kernels for wide layers share: wide_wgmma.cuh on compute capability 9.0,
+/* Two kernels for wide layers share this file: wide_wgmma.cuh on compute capability 9.0, and
    wide_mma.cuh on every other GPU from 8.0 on.
 
    C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per

@@ -34,8 +34,8 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* a step is 16 rows */
 
-/* What all other blocks need of a block's rows: dZ3, as high and low terms, and a mask of the units
-   of H2 that are above 0. */
+/* A message of exchange 2 has a block's rows: dZ3, as high and low terms, and a mask of the units
+   of H2 that are above 0. Every other block needs it. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];

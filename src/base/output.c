@@ -14,8 +14,8 @@
 
 /* ---- the same file under two names ---------------------------------------------------------- */
 
-/* What identifies a file: the file's own status if the file exists, otherwise the status of its
-   folder and its name in that folder. */
+/* The identity of a file. If the file exists, it is the file's own status. Otherwise it is the
+   status of the folder and the file's name in that folder. */
 typedef struct {
   struct stat status;
   const char *name; /* "" if the file exists */

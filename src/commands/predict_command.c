@@ -6,7 +6,7 @@
 
 enum { BATCH = 64 }; /* the default of --batch */
 
-/* What the command works on. */
+/* The state of a command. */
 typedef struct {
   Options o;           /* the caller's options, with class_names, --test and --label-column set */
   DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */

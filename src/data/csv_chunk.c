@@ -15,7 +15,7 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* What the parser knows about the first line so far. */
+/* The findings about the first line so far. */
 typedef struct {
   CsvColumns *columns;
   const char *wanted; /* the label column's name; NULL means any usual name */

@@ -1,4 +1,4 @@
-/* What the emulator's sources share: lanes and blocks, memory and accesses, counts and findings. */
+/* The emulator's sources share lanes and blocks, memory and accesses, counts and findings. */
 #pragma once
 
 #include <string>

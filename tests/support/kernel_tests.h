@@ -410,7 +410,7 @@ typedef struct {
   LayerInput input; /* the batch's pixels, or x.d */
   Values x, w, b;   /* if the input is pixels, x holds the scaled pixels */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
-  int roundings;    /* roundings of an output value, besides those of its sum */
+  int roundings;    /* roundings of an output value, without those of its sum */
 } Forward;
 
 /* If the input is pixels, a third of the rows lie beyond the range's end. The reference uses scaled

@@ -195,8 +195,8 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* Queues a range's steps. Each launch but the first begins at a multiple of tiles.steps, so that
-   the cuts between calls do not change the bits. */
+/* Queues a range's steps. The first launch begins where the range does. Later launches begin at
+   multiples of tiles.steps, so that the cuts between calls do not change the bits. */
 static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
   const EngineConfig *c = &e->engine.config;
   const Network *n = &c->network;
