@@ -57,13 +57,6 @@ cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int bloc
                     call->size.dim[0], more...);
 }
 
-/* Returns a call for launches of helper kernels, which are not recorded. */
-static inline LabCall lab_helper(const LabCall *call) {
-  LabCall helper = *call;
-  helper.record = nullptr;
-  return helper;
-}
-
 /* Returns how many blocks with `each` elements each cover `count` elements. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);

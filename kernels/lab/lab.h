@@ -131,7 +131,6 @@ typedef enum {
   LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
   LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
   LAB_COUNTS_TILE,          /* wavefronts of the slower access to a tile; the faster takes 1 */
-  LAB_COUNTS_LOADS,         /* loads of a thread per term of three operations */
   LAB_COUNTS_PATHS          /* steps of a warp / steps of its average lane */
 } LabCount;
 
@@ -168,7 +167,7 @@ typedef struct {
 extern const LabTopic *const lab_topics[];
 
 extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,
-    lab_pairwise, lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;
+    lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;
 
 #ifdef __cplusplus
 }

@@ -71,36 +71,28 @@ static int argmax(const double *values, int count) {
   return best;
 }
 
-/* Returns log-sum-exp(logits) of each row, which the caller frees. */
-static double *log_sum_exps(const double *logits, int rows, int classes) {
-  double *largest = reference_zeros((size_t)rows, sizeof *largest);
-  double *sum = reference_zeros((size_t)rows, sizeof *sum);
-  for (int r = 0; r < rows; r++) {
-    const double *row = logits + area(r, classes);
-    largest[r] = row[argmax(row, classes)];
-  }
-  for (int r = 0; r < rows; r++)
-    for (int c = 0; c < classes; c++) sum[r] += exp(logits[cell(r, classes, c)] - largest[r]);
-  for (int r = 0; r < rows; r++) largest[r] += log(sum[r]);
-  free(sum);
-  return largest;
+static double log_sum_exp(const double *logits, int count) {
+  const double largest = logits[argmax(logits, count)];
+  double sum = 0;
+  for (int i = 0; i < count; i++) sum += exp(logits[i] - largest);
+  return largest + log(sum);
 }
 
 void reference_softmax(const double *logits, int rows, int classes, double *p) {
-  double *normaliser = log_sum_exps(logits, rows, classes);
-  for (int r = 0; r < rows; r++)
-    for (int c = 0; c < classes; c++) {
-      const size_t i = cell(r, classes, c);
-      p[i] = exp(logits[i] - normaliser[r]);
-    }
-  free(normaliser);
+  for (int r = 0; r < rows; r++) {
+    const size_t first = cell(r, classes, 0);
+    const double normaliser = log_sum_exp(logits + first, classes);
+    for (int c = 0; c < classes; c++)
+      p[first + (size_t)c] = exp(logits[first + (size_t)c] - normaliser);
+  }
 }
 
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss) {
-  double *normaliser = log_sum_exps(logits, rows, classes);
-  for (int r = 0; r < rows; r++) loss[r] = normaliser[r] - logits[cell(r, classes, labels[r])];
-  free(normaliser);
+  for (int r = 0; r < rows; r++) {
+    const double *row = logits + area(r, classes);
+    loss[r] = log_sum_exp(row, classes) - row[labels[r]];
+  }
 }
 
 void reference_cross_entropy_gradient(const double *logits, const uint16_t *labels, int rows,

@@ -6,12 +6,18 @@
 #include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/rung.h"
 
-const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_softmax,
-                                      &lab_matmul,   &lab_transpose,     &lab_histogram,
-                                      &lab_pairwise, &lab_copy_patterns, &lab_divergence,
+const LabTopic *const lab_topics[] = {&lab_vector,
+                                      &lab_reduce,
+                                      &lab_softmax,
+                                      &lab_matmul,
+                                      &lab_transpose,
+                                      &lab_histogram,
+                                      &lab_copy_patterns,
+                                      &lab_divergence,
                                       &lab_constant,
 #ifndef ON_EMULATOR /* the emulator lacks special function units, a host link and times */
-                                      &lab_math,     &lab_transfers,
+                                      &lab_math,
+                                      &lab_transfers,
 #endif
                                       NULL};
 
