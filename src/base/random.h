@@ -37,7 +37,7 @@ HOST_DEVICE float random_unit(uint32_t word) {
   return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* Returns the words that decide dropout for neurons 4 group to 4 group + 3 of a hidden layer.
+/* Returns the random words for the dropout of neurons 4 * group to 4 * group + 3 of a hidden layer.
    `position` is the row's place in the epoch's order. The words do not depend on the thread or on
    how rows are divided into steps. */
 HOST_DEVICE RandomWords random_dropout(uint64_t key, uint32_t layer, uint32_t position,
@@ -62,7 +62,7 @@ HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
   int half = 1; /* bits in each half of a number; needs 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
-  do { /* at most 4 turns on average, since the network permutes fewer than 4 n values */
+  do { /* at most 4 rounds on average: the Feistel network permutes at most 4 n values */
     uint32_t left = i >> half, right = i & mask;
     for (uint32_t round = 0; round < 6; round++) {
       uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;

@@ -21,8 +21,8 @@ template <class Count, class Unit> SIZES_FUNCTION auto round_up(Count count, Uni
   return (count + unit - 1) / unit * unit;
 }
 
-/* Divides `count` elements into `parts` parts whose sizes differ by at most 1. Returns the index
-   of the first element of part `part`. The next part's first element ends the part. */
+/* Divides `count` elements into `parts` parts whose sizes differ by at most 1. Returns the index of
+   the first element of part `part`. The part ends where part `part + 1` starts. */
 template <class Count, class Part>
 SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
   return count * (Count)part / (Count)parts;
@@ -38,7 +38,7 @@ SIZES_FUNCTION Count part_start(Count count, Part part, Part parts) {
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* Loops over the rows of a table: foreach(row, cases) expect(row->text, row->rows); */
+/* Loops over the rows of a table. Example: foreach(row, cases) expect(row->text, row->rows); */
 #define foreach(row, table)                                                                        \
   for (const __typeof__(*(table)) *row = (table), *row##_end = row + LENGTH(table);                \
        row < row##_end; row++)

@@ -1,4 +1,4 @@
-/* Opens and reads files that may be a FIFO, a pipe or a terminal. If a read waits for a writer, a
+/* Opens and reads files, which may be FIFOs, pipes or terminals. While a read waits for data, a
    signal that asks the program to end (interrupt.h) ends the wait. */
 #pragma once
 

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 int text_character(const char *text) {
-  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* [n]: smallest code of n bytes */
+  static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least[n]: smallest n-byte code */
   const unsigned first = (unsigned char)*text;
   const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
   if (first >= 0x80 && first < 0xc0) return 0;
   for (int i = 1; i < length; i++) {
-    if ((text[i] & 0xc0) != 0x80) return 0; /* also if the text ends here with its 0 */
+    if ((text[i] & 0xc0) != 0x80) return 0; /* the 0 at the end of the text fails here, too */
     code = code << 6 | (text[i] & 0x3f);
   }
   const bool is_surrogate = code >> 11 == 0x1b;

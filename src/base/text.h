@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Returns the bytes, 1 to 4, of the UTF-8 character (RFC 3629) at the start of `text`, or 0 if
-   there is no valid character. The end of the text counts as a character of one byte. */
+/* Returns the number of bytes, 1 to 4, of the UTF-8 character (RFC 3629) at the start of `text`, or
+   0 if there is no valid character. The end of the text counts as a character of one byte. */
 int text_character(const char *text);
 
 bool text_is_utf8(const char *text);

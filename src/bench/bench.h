@@ -12,7 +12,7 @@ bool bench_read(Record *record, const char *path, Error *error);
 
 /* Prints all tables of the record, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* Writes a PNG chart of the epochs that agree with the first in network, batch and networks. */
+/* Writes a PNG chart of all epochs with the first epoch's network, batch and number of networks. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
@@ -37,7 +37,7 @@ typedef struct {
 /* Makes all measurements of mlp-bench and adds their lines (in levels.c). */
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error);
 
-/* Opens an engine that trains with cuBLAS for products and level `none`'s kernels for the rest. */
+/* Opens an engine in which cuBLAS computes products and level `none`'s kernels do the rest. */
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) BENCH_CUDA;
 /* Adds the line "machine" and the lines "ceiling" of the GPU to the record. */
 bool bench_gpu(Record *record, const char *name, Error *error) BENCH_CUDA;

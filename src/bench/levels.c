@@ -29,10 +29,10 @@ enum { CUBLAS = FUSION_EXERCISE + 1, CPU };
 
 typedef struct {
   const char *name, *precision;
-  int level; /* a Fusion, CUBLAS or CPU */
+  int level; /* a Fusion, or CUBLAS or CPU */
 } Level;
 
-/* With a GPU, all levels but CPU are timed. Without a GPU, only CPU is timed. */
+/* With a GPU, every level except CPU is timed. Without a GPU, only CPU is timed. */
 static const Level levels[] = {
     {"none", "fp32", FUSION_NONE},   {"layer", "fp32", FUSION_LAYER}, {"step", "fp32", FUSION_STEP},
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
@@ -68,7 +68,7 @@ static bool count_rows(const char *path, uint64_t *rows, int *inputs, Error *err
   return good;
 }
 
-/* Copies the rows of a file to dataset rows from `start` on. */
+/* Copies a file's rows to the engine's dataset, to rows `start`, start + 1, ... */
 static bool load(Engine *engine, const char *path, uint64_t start, Error *error) {
   Loader loader = {.engine = engine, .reader = open_rows(path, error), .start = start};
   bool good = loader.reader;
@@ -109,7 +109,7 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
   return NULL;
 }
 
-/* Trains an epoch, whose number sets the order of rows. Fails if the loss is not finite. */
+/* Trains one epoch. Its number `epoch` sets the order of rows. Fails if the loss is not finite. */
 static bool train(Engine *engine, const Bench *b, uint64_t epoch, double *seconds, Error *error) {
   const int batch = engine->config.training.batch;
   const uint64_t steps = ceil_div(b->train_rows, (uint64_t)batch);
@@ -135,7 +135,7 @@ static json_t *line_of(const HiddenSizes *hidden, int batch, int networks, const
                    "batch", batch, "networks", networks, "fusion", level, "precision", precision);
 }
 
-/* Times epochs, without the first epoch, and adds the results to the line. */
+/* Times epochs after one untimed epoch, and adds the results to the line. */
 static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, Error *error) {
   double seconds[1 + BENCH_EPOCHS], sum = 0;
   EngineSums sums;
@@ -190,9 +190,9 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Err
 /* ---- several networks at once -----------------------------------------------------------------
  */
 
-/* Engines that train different networks at once. On a GPU they share the dataset of `rows`. */
+/* Engines that train several networks at once. On a GPU all use the dataset of engine `rows`. */
 typedef struct {
-  Engine *rows, *engine[MOST_AT_ONCE]; /* engine[0] may be the engine `rows` */
+  Engine *rows, *engine[MOST_AT_ONCE]; /* engine[0] may be the same engine as `rows` */
   int count;
 } Team;
 
@@ -202,12 +202,12 @@ static void close_team(Team *team) {
   engine_close(team->rows);
 }
 
-/* Opens as many engines as mlp-train --seeds would. With a GPU they are members of one engine.
+/* Opens as many engines as mlp-train --seeds would. On a GPU the engines are members of one engine.
    Without a GPU there is at most one engine per core. */
 static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                       int networks, Team *team, Error *error) {
   const int cores = omp_get_num_procs(), threads = max_int(1, cores / networks);
-  omp_set_max_active_levels(2); /* the CPU engines of a team have threads of their own */
+  omp_set_max_active_levels(2); /* each CPU engine of a team starts threads of its own */
   *team = (Team){.rows = open_level(b, level, hidden, batch, b->on_gpu ? cores : threads, error)};
   if (!team->rows) return false;
   const int members = b->on_gpu ? team->rows->call->members(team->rows) : cores,
@@ -222,7 +222,7 @@ static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hid
 }
 
 /* Trains every network for some epochs. An engine that has finished a network takes the next
-   network. Returns the seconds of the training, or a negative number if it failed. */
+   network. Returns the time in seconds, or a negative number if training failed. */
 static double train_team(const Bench *b, const Team *team, int networks, int epochs, Error *error) {
   bool good = true;
   const double start = seconds_now();
@@ -239,7 +239,7 @@ static double train_team(const Bench *b, const Team *team, int networks, int epo
   return good ? seconds_now() - start : -1;
 }
 
-/* Adds the mean time of an epoch to the line, without the first epoch of each network. */
+/* Adds the mean time of an epoch to the line. The first epoch of each network is not timed. */
 static bool time_networks(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                           int networks, json_t *line, Error *error) {
   Team team;
@@ -307,7 +307,7 @@ static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Reco
   return good;
 }
 
-/* Adds the parts of a whole run (Amdahl, 1967), or the reason why there are none. */
+/* Adds the time of each part of a whole run (Amdahl, 1967), or the reason why the run failed. */
 static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   enum { BEGIN, FIRST, OTHERS, EVALUATION, PARTS };
   static const char *const names[PARTS] = {"start, first rows, closing files, end",
@@ -348,8 +348,8 @@ static bool add_machine(const Bench *b, Error *error) {
   return true;
 }
 
-/* The files have been read before to count their rows, so they are in the page cache. Otherwise the
-   time of the whole run would include the time of the disk. */
+/* count_rows has read the files, so they are in the page cache, and the time of the whole run does
+   not include the disk. */
 static bool measure(const Bench *b, Error *error) {
   const BenchPlan *plan = b->plan;
   const HiddenSizes *first = plan->shapes.of;

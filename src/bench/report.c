@@ -36,7 +36,8 @@ static double best_for(const Record *record, const json_t *epoch) {
   return best;
 }
 
-/* Orders epochs by their case; within a case, the slowest comes first. */
+/* Compares two epochs for qsort by the fields of same_case. If these agree, the slower comes
+   first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   double order = 0;
@@ -76,7 +77,7 @@ static ShortText bound(const TableCell *at) {
   return text_format("x%.2f", 1 / (1 - number_of(at->row, "share")));
 }
 
-/* The bits of the tables in TableColumn.in, in the order of `sections`. */
+/* TableColumn.in has a bit for each table that shows the column. Bit i stands for sections[i]. */
 enum { EPOCH = 1, PART = 2, CEILING = 4 };
 
 static const TableColumn columns[] = {

@@ -58,7 +58,7 @@ const OptionKind option_whole = {set_whole, get_whole, NULL, true},
 static float number_at(const char *text, double low, double high, char **end) {
   errno = 0;
   const float number = strtof(text, end);
-  const bool underflows = errno == ERANGE && number == 0; /* a denormal is valid */
+  const bool underflows = errno == ERANGE && number == 0; /* a denormal number is valid */
   const bool good = *text && !isspace((unsigned char)*text) && *end != text && !underflows &&
                     number >= (float)low && number <= (float)high;
   return good ? number : NAN;

@@ -74,7 +74,7 @@ static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row,
 OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv, void *options,
                                  int *first, Error *error) {
   struct option names[OPTION_ROWS + 1] = {{0}};
-  char letters[2 * OPTION_ROWS + 2] = ":"; /* a missing argument returns ':' rather than '?' */
+  char letters[2 * OPTION_ROWS + 2] = ":"; /* getopt_long returns ':' if an argument is missing */
   size_t used = 1;
   foreach_row (row, table) {
     names[row - table->rows] =
@@ -117,7 +117,7 @@ int option_table_end(const OptionTable *table, OptionsResult result, const char 
   if (result == OPTIONS_VERSION) printf("%s %s\n", table->program, MLP_TRAIN_VERSION);
   const bool failed = result == OPTIONS_USAGE || result == OPTIONS_FAILURE;
   if (!failed && standard_output_flush(error)) return 0;
-  if (error->unread) return 128 + SIGPIPE; /* as a shell reports it; no message is needed */
+  if (error->unread) return 128 + SIGPIPE; /* a shell's status after SIGPIPE, without a message */
   fprintf(stderr, "%s: %s\n", table->program, error->text);
   if (result == OPTIONS_USAGE) fprintf(stderr, "Try '%s --help'.\n", command);
   return result == OPTIONS_USAGE ? 2 : 1;

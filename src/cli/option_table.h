@@ -19,8 +19,8 @@ typedef struct OptionRow OptionRow;
 typedef struct {
   bool (*set)(const OptionRow *row, const char *value, void *options, Error *error);
   ShortText (*get)(const OptionRow *row, const void *options);
-  /* Returns the name of file number `index` of the field, counted from 0, or NULL after the last.
-     The pointer `file` is NULL if the kind names no files. */
+  /* Returns the name of file number `index` of the field, counted from 0. Returns NULL after the
+     last file. The pointer `file` itself is NULL if options of this kind name no files. */
   const char *(*file)(const OptionRow *row, const void *options, int index);
   bool is_number; /* the text that `get` returns is a JSON number */
 } OptionKind;
@@ -28,13 +28,13 @@ typedef struct {
 typedef enum { FILE_NONE, FILE_INPUT, FILE_OUTPUT } FileRole;
 
 struct OptionRow {
-  const char *group; /* if the row begins a group: the group's heading in the help and its section
-                        in a configuration file; otherwise NULL */
-  const char *name;  /* long name, and key in a configuration file */
-  char letter;       /* short name, or 0 */
+  const char *group;    /* the heading in the help and the section in a configuration file; NULL if
+                           the row continues the group of the previous row */
+  const char *name;     /* long name, and key in a configuration file */
+  char letter;          /* short name, or 0 */
   const char *argument; /* the argument's name in the help; NULL if the option takes no argument */
-  const char *initial;  /* the default as text; "" means that there is no default; NULL means that
-                           the option is also not in a configuration file */
+  const char *initial;  /* the default as text; "" means that there is no default; NULL also
+                           keeps the option out of configuration files */
   const char *help;     /* one line of plain English without a full stop */
   const OptionKind *kind;     /* NULL for --help and --version */
   size_t field;               /* offset of the value in the program's struct */
@@ -43,18 +43,18 @@ struct OptionRow {
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* true if an output's name may also have no ending */
-  unsigned takers; /* the commands that take the option, as bits that the program defines */
+  unsigned takers; /* bits for the commands that take the option; the program defines them */
   int resume;      /* whether a resumed run may change the value; the program defines the rules */
 };
 
-/* Makes a row whose field is in the program's struct STRUCT. Other members may follow the help. */
+/* Makes a row whose field is in the program's struct STRUCT. More members may follow the help. */
 #define OPTION_ROW(STRUCT, NAME, ARGUMENT, INITIAL, KIND, FIELD, ...)                              \
   {                                                                                                \
     .name = (NAME), .argument = (ARGUMENT), .initial = (INITIAL), .kind = &(KIND),                 \
     .field = offsetof(STRUCT, FIELD), .help = __VA_ARGS__                                          \
   }
 
-/* The last two rows of every table. */
+/* The rows of --help and --version. They end every table. */
 #define OPTION_HELP                                                                                \
   { .name = "help", .letter = 'h', .help = "print this help and exit" }
 #define OPTION_VERSION                                                                             \
@@ -66,7 +66,7 @@ typedef struct {
   const char *program;
   const char *usage;     /* lines of the help above the options; begins with "Usage: " */
   const char *notes;     /* lines below the options, after an empty line; may be "" */
-  const OptionRow *rows; /* rows of one group stand together */
+  const OptionRow *rows; /* `count` rows; rows of one group are neighbours */
   size_t count;
 } OptionTable;
 
@@ -90,7 +90,7 @@ OptionsResult option_table_parse(const OptionTable *table, int argc, char **argv
                                  int *first, Error *error);
 
 /* Sets all options to their defaults, then sets the options in argv. Refuses arguments that are not
-   options, and a file that would be both read and written, or written twice. */
+   options. Also refuses a file that would be both read and written, or written twice. */
 OptionsResult option_table_read(const OptionTable *table, int argc, char **argv, void *options,
                                 Error *error);
 

@@ -19,15 +19,15 @@ static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
                               [OPTIMIZER_ADAM] = 0.001F,
                               [OPTIMIZER_ADAMW] = 0.001F};
 _Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
-static const char *const precisions[] = {"fp32", "tf32", NULL}; /* in the order of training.h */
+static const char *const precisions[] = {"fp32", "tf32", NULL}; /* indexed by Precision */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* indexed by DeviceChoice */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed by RESIDENT_... */
 
-/* With batches below 16, momentum learns nothing at its usual rate. With batches of 1, 4 and 8, the
-   best rate tried was 0.05 * batch / 64, with 95.4 to 95.6% accuracy after one epoch of MNIST. Adam
-   with batches of 1 reached 95.7% at a quarter of its usual rate, and 92.2% at its usual rate. */
+/* With batches below 16, momentum at its usual rate learns nothing. With batches of 1, 4 and 8, the
+   best rate tried was 0.05 * batch / 64: accuracy was 95.4 to 95.6% after one epoch of MNIST. Adam
+   with batches of 1 reached 95.7% at a quarter of its usual rate, but 92.2% at its usual rate. */
 float options_rate(const Options *options) {
   const Training *t = &options->training;
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
@@ -329,7 +329,7 @@ static const struct {
 } askers[] = {{FOR_SWEEP, "sweep"},     {FOR_SEEDS, "seeds"},       {FOR_EVALUATE, "evaluate"},
               {FOR_PREDICT, "predict"}, {FOR_CLASSIFY, "classify"}, {FOR_HTML, "html"}};
 
-/* Returns the options that ask for the commands, such as "--evaluate, --predict". */
+/* Returns the names of the options that ask for these commands, such as "--evaluate, --predict". */
 static ShortText asked_by(unsigned commands) {
   ShortText list = {""};
   foreach (asker, askers)
@@ -399,7 +399,7 @@ typedef struct {
   const char *path;
   FILE *file;
   int line;     /* number of the line read last, counted from 1 */
-  int bad_line; /* number of the first line in which our code found an error, or 0 */
+  int bad_line; /* number of the first line in which set_key found an error; 0 if none */
   bool seen[OPTION_ROWS];
   bool is_saved; /* the text is in memory and holds the options of a saved run */
   Options *options;
@@ -411,7 +411,7 @@ static bool config_error(ConfigFile *config, int line, const char *sentence) {
   return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
 }
 
-/* Reads a line for inih and removes the blanks at its start: inih would take an indented line as a
+/* Reads a line for inih. Removes blanks at its start, because inih would take an indented line as a
    continuation of the previous value. Also removes a comment after " #". */
 static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
@@ -470,7 +470,7 @@ static int set_key(void *context, const char *section, const char *key, const ch
     error_set(&error, "'%s' is not an option of a saved run", key);
   else if (row && *seen)
     error_set(&error, "'%s' is given twice", key);
-  else if (row && ((!*value && !*row->initial) || /* a value may be empty if the default is */
+  else if (row && ((!*value && !*row->initial) || /* an empty value is valid if it is the default */
                    row->kind->set(row, value, config->options, &error)))
     return *seen = true;
   return config_error(config, config->line, error.text);

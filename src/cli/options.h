@@ -21,7 +21,7 @@ typedef struct {
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
   char label_column[OPTIONS_PATH]; /* see DatasetConfig */
   char names[OPTIONS_PATH];        /* see class_names_read */
-  char *class_names;               /* class names; freed by the code that has read them */
+  char *class_names;               /* class names; whoever calls class_names_read frees them */
   char validation[OPTIONS_PATH];   /* a fraction or a file; see options_hold_out */
   DeviceChoice device;
   bool quiet;
@@ -48,49 +48,49 @@ enum {
   FOR_EVALUATE = 2,
   FOR_PREDICT = 4,
   FOR_CLASSIFY = 8,
-  FOR_HTML = 16, /* writes a loaded network as a web page */
+  FOR_HTML = 16, /* turns a loaded network into a web page */
   FOR_SEEDS = 32,
   FOR_SWEEP = 64,
   ALL = 127,
   TRAINING = FOR_TRAIN | FOR_SEEDS | FOR_SWEEP,
 };
 
-/* Says whether --resume may change the value of the option that a run saved. */
+/* Says whether --resume may change the value of an option that was saved with the run. */
 typedef enum {
-  ONE_RUN = 1,  /* not saved; it only concerns what a run prints, draws, writes or loads */
+  ONE_RUN = 1,  /* not saved, because it only concerns what a run prints, draws, writes or loads */
   RANKS_FREE,   /* saved; may change, and may differ between ranks */
   RESUME_FREE,  /* saved; may change */
   RESUME_EPOCH, /* saved; may not change in the middle of an epoch */
-  RESUME_ROWS,  /* as RESUME_EPOCH; if rows are held out, may not change at all, since the option
-                   decides which rows were trained on */
-  RESUME_SAME,  /* saved; may not change, since the saved parameters would lose their meaning */
+  RESUME_ROWS,  /* saved; may not change in the middle of an epoch, and never if rows are held
+                   out, since the option decides which rows were trained on */
+  RESUME_SAME,  /* saved; may not change, or the saved parameters would lose their meaning */
 } ResumeRule;
 
 /* Returns true if the option is saved with a run. */
 bool options_is_saved(const OptionRow *row);
 
 /* Returns true if --sweep may try values of the option. The option must be saved, have a default
-   and not name a file. It may not concern the device, which trials share, or be --epochs. */
+   and not name a file. --epochs and options of the device, which trials share, are not allowed. */
 bool options_may_be_swept(const OptionRow *row);
 
 /* Returns false if options contradict each other. Replaces --lr auto by the optimizer's usual rate.
-   With --sweep, this is done for each trial instead. */
+   With --sweep, each trial's options are checked later. */
 bool options_check(Options *options, Error *error);
 
-/* Returns the first option with a rule from `first` to `last` whose values differ, or NULL. */
+/* Returns the first option that differs and whose ResumeRule is from `first` to `last`, or NULL. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
-/* Returns the fraction of training rows that --validation holds out, or 0.
-   options_validation_file returns the validation file, or NULL if there is none. */
+/* Returns the fraction of the training rows that --validation holds out. Returns 0 if it is a file
+   or not given. options_validation_file returns the validation file, or NULL if there is none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a fraction above 0 or a file. */
 bool options_validates(const Options *options);
-/* Returns the initial learning rate, also of --lr auto, which depends on optimizer and batch. */
+/* Returns the initial learning rate. For --lr auto, it depends on the optimizer and the batch. */
 float options_rate(const Options *options);
-/* Returns true if --test is auto, which run_files_settle and predict_command replace.
-   options_test_file returns the file of --test, or NULL if --test is none or auto. */
+/* Returns true if --test is auto. run_files_settle and predict_command replace auto by a file or
+   none. options_test_file returns the file of --test, or NULL if --test is none or auto. */
 bool options_test_is_auto(const Options *options);
 const char *options_test_file(const Options *options);
 
@@ -103,19 +103,19 @@ void options_default(Options *options);
    options keep their value. Returns false for an unknown section or key, a key given twice, a bad
    value or a bad line; the error names file and line. */
 bool options_read_file(Options *options, const char *path, Error *error);
-/* Reads the text that options_print_config wrote for a saved run. Errors quote `name`. Refuses
-   keys that a saved run does not hold. An unknown key may be an option of an older program.
-   options->gone lists such keys unless their value is what this program does anyway. */
+/* Reads the text that options_print_config wrote for a saved run. Errors quote `name`. Refuses keys
+   of options that are not saved. Lists unknown keys, perhaps from an older program, in
+   options->gone, except keys whose value asks for what this program does in any case. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
 /* Returns a sentence about options->gone of the run saved in `path`, or "" if `gone` is empty. */
 ShortText options_gone_text(const Options *options, const char *path);
 
-/* Sets the options in argv. The file of --config, if any, is read first, so the command line
-   overrides it. Other options keep their value in *options. May reorder argv as getopt_long does;
+/* Sets the options in argv. Reads the file of --config, if any, before argv, so argv overrides it.
+   Other options keep their value in *options. May reorder argv as getopt_long does;
    options->pictures points into argv. Returns OPTIONS_USAGE if options contradict each other. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
 /* ---- text made from the table -------------------------------------------------------------- */
 
-/* Prints a configuration file. If `whole`, includes the options that a saved run does not hold. */
+/* Prints a configuration file. If `whole`, also prints the options that a run does not save. */
 void options_print_config(FILE *file, const Options *options, bool whole);

@@ -10,18 +10,18 @@
    continue, or NULL for a new run. `began` is when the process started, by seconds_now. `ranks` are
    the processes that train together, or NULL; only the first rank prints and writes files. Sets
    *signal to the signal that ended the run, or 0. After a signal, the command returns true and
-   *error holds the last line to print. train_command.c */
+   *error holds the last line to print. See train_command.c. */
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
                    double began, int *signal, Error *error);
 
-/* Returns the trainer's configuration from the options. train_command.c */
+/* Returns the trainer's configuration from the options. See train_command.c. */
 TrainerConfig trainer_config(const Options *options);
 
-/* Returns false if a file of rows is missing. *error then says how to get the file. run_files.c */
+/* Returns false if a file of rows is missing. *error then says how to get it. See run_files.c. */
 bool run_files_are_there(const Options *options, Error *error);
 
 /* The runs of a command that trains several networks, numbered 0 to count - 1. Rank r of n ranks
-   trains the runs r, r + n, ... many_runs.c */
+   trains the runs r, r + n, r + 2 n, ... See many_runs.c. */
 typedef struct {
   const Options *options; /* the options common to all runs */
   Ranks *ranks;
@@ -33,10 +33,10 @@ typedef struct {
   /* Changes *options, a copy of the common options, to the valid options of run `run`. Returns the
      run's configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
-  /* Trains a run. It is called for several runs at once. */
+  /* Trains one run. Several threads call it at once, each for another run. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
-  /* Takes the result of a run. It is called for one run after the other, in the order of runs, so
-     that sums over runs have the same bits for any number of workers. */
+  /* Takes the result of a run. The calls come one by one, in the order of runs, so that sums over
+     runs have the same bits for any number of workers. */
   bool (*keep)(void *context, int run, const Trainer *trainer, const Options *options,
                Error *error);
   void *context;
@@ -44,57 +44,57 @@ typedef struct {
 
 bool many_runs(ManyRuns *runs, Error *error);
 
-/* --sweep: trains networks with different options and prints the best options. sweep_command.c */
+/* --sweep: trains networks with different options, prints the best options. See sweep_command.c. */
 bool sweep_command(const Options *options, Report *report, Error *error);
 
 /* --seeds: trains networks that differ in their seed, and prints how their results differ. With
-   --save, each network has its own file. Each rank trains some of the networks. seeds_command.c */
+   --save, each network has a file. Each rank trains some of the networks. See seeds_command.c. */
 bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error);
 
 /* Runs --evaluate, --predict or --classify with the networks in options->load. `report` prints the
-   names of written files. predict_command.c */
+   names of written files. See predict_command.c. */
 bool predict_command(const Options *options, Report *report, Error *error);
 
 /* Replaces --test auto in a run that trains. If --train is MNIST's file, --test becomes MNIST's
    test file. Otherwise, if there are validation rows, --test becomes none. Looks for MNIST in
-   data/, then in the user's cache, where mlp-train-fetch puts the files. run_files.c */
+   data/, then in the user's cache, where mlp-train-fetch puts the files. See run_files.c. */
 void run_files_find_cached(Options *options);
 
 /* Decides which files the run reads and writes, before any file is opened. Only the first rank
-   prints and writes files, but each rank saves its own networks of --seeds. Returns false if an
+   prints and writes files, but with --seeds each rank saves its own networks. Returns false if an
    output is also another file of the run, if an output's ending belongs to another format, or if
-   the run lacks rows that an option needs. run_files.c */
+   the run lacks rows that an option needs. See run_files.c. */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
 /* Saves the trainer's network with these options, first in `best` (unless `best` is ""), then in
-   `path`. run_files.c */
+   `path`. See run_files.c. */
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
 
-/* Returns the name of an option that needs test or validation rows, or NULL. run_files.c */
+/* Returns the name of an option that needs test or validation rows, or NULL. See run_files.c. */
 const char *run_files_judged(const Options *options);
 
-/* Tests whether the network, the log and the pictures could be written; writes nothing. run_files.c
- */
+/* Tests whether the network, the log and the pictures could be written. Writes nothing. See
+   run_files.c. */
 bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 
-/* Sets path[DERIVED_PATH] to name number `index`, counted from 0, of the names that the run derives
-   from FILE of --save or --resume. A network of --seeds has FILE-SEED, with the seed before FILE's
-   ending. A run that may stop early has FILE.best for its best epoch. After the last name, sets
-   path to "" and returns false. run_files.c */
+/* Sets path[DERIVED_PATH] to the name with number `index` (from 0) that a run derives from the FILE
+   of --save or --resume. After the last name, sets path to "" and returns false. With --seeds, each
+   network has FILE-SEED, with the seed before FILE's ending. A run that may stop early has
+   FILE.best for its best epoch. See run_files.c. */
 bool run_files_derived(const Options *options, int index, char *path);
 
-/* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "" or is written in place.
-   run_files.c */
+/* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "" or is a device or pipe, which
+   is written in place. See run_files.c. */
 void run_files_say_wrote(Report *report, const char *path, const char *what);
 
-/* Prints "wrote FILE" for each picture of an evaluation. run_files.c */
+/* Prints "wrote FILE" for each picture of an evaluation. See run_files.c. */
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn);
 
-/* Returns the configuration of an evaluation. Without test rows, its pictures show validation
-   rows. */
+/* Returns the configuration of an evaluation. If there are no test rows, the pictures show
+   validation rows. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
   const bool judges = !test && (*options->mistakes || *options->confusion);

@@ -12,8 +12,8 @@
 
 enum { MOST_WORKERS = 1024, MOST_MEMBERS = 64 }; /* 1024 is the limit of --threads */
 
-/* Bytes that a run's two readers need, however many rows there are: the files' buffers and, per
-   reader, the text and the parsed rows of one thread. */
+/* Bytes that the two readers of a run need, whatever the number of rows: buffers of the files and,
+   for each reader, the text and the parsed rows of one thread. */
 static const double READERS_BYTES = 4e6;
 
 /* The workers, and the trainers of their first runs. trainer[0] is open from the start. */
@@ -23,11 +23,11 @@ typedef struct {
   Trainer *rows; /* the trainer whose rows all trainers use; NULL if each has its own rows */
   Trainer *trainer[MOST_MEMBERS];
   int threads;         /* number of threads of each worker's engine */
-  atomic_int next;     /* the lowest run that no worker has taken */
+  atomic_int next;     /* the lowest run that no worker has begun */
   atomic_bool failed;  /* a run has failed, so no other run may begin */
   pthread_mutex_t one; /* guards the fields below */
   pthread_cond_t moved;
-  int kept; /* runs 0 to kept - 1 have been kept */
+  int kept; /* number of runs whose results `keep` has handled */
   Error error;
 } Team;
 
@@ -37,13 +37,13 @@ typedef struct {
   pthread_t thread;
 } Worker;
 
-/* Turns a number among this rank's runs into the number among the runs of all ranks. */
+/* Turns the number of a run on this rank into the number of the run on all ranks. */
 static int run_of(const ManyRuns *r, int run) {
   return ranks_number(r->ranks) + run * ranks_count(r->ranks);
 }
 
 /* Sets *o to the options of a run and returns its trainer's configuration. The engine gets
-   `threads` threads. 0 means as many as --threads says, by default one per core. */
+   `threads` threads or, if `threads` is 0, as many as --threads says (by default one per core). */
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, run_of(r, run), o);
@@ -52,8 +52,8 @@ static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options 
   return config;
 }
 
-/* Returns a trainer for a run: `last`, the trainer of the worker's previous run, if it fits this
-   run. Otherwise closes `last` and opens a new trainer. */
+/* Returns a trainer for a run. Uses `last`, the trainer of the worker's previous run, if it fits.
+   Otherwise closes `last` and opens a new trainer. */
 static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Options *o,
                          Error *error) {
   const TrainerConfig config = config_of(r, run, threads, o);
@@ -65,8 +65,8 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- how many at once ----------------------------------------------------------------------- */
 
-/* Returns the number of workers on the CPU: one per thread, but at most as many as can train
-   networks of the first run's size in half of the memory. Returns 1 on a GPU. */
+/* Returns the number of workers, which is 1 on a GPU. On the CPU it is one per thread, but no more
+   than can train networks of the first run's size in half of the memory. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
   const EngineConfig *c = &first->engine->config;
@@ -110,7 +110,7 @@ static bool open_members(Team *team, Error *error) {
 
 /* ---- training ------------------------------------------------------------------------------- */
 
-/* Waits until all earlier runs are kept, then keeps the result of a run. */
+/* Waits until the results of all earlier runs are kept, then keeps the result of this run. */
 static void keep(Team *team, int run, const Trainer *trainer, bool trained, const Options *o,
                  Error *why) {
   ManyRuns *r = team->runs;
@@ -126,7 +126,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains run worker->number first, then runs that no worker has taken yet. */
+/* Trains run worker->number first, then runs that no worker has begun. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
@@ -152,7 +152,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all runs. The calling thread is a worker. Threads that cannot be started are left out. */
+/* Trains all runs. The calling thread is a worker. If a thread cannot start, others do its work. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;

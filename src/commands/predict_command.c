@@ -15,8 +15,8 @@ typedef struct {
   bool began; /* set once the networks are open */
 } Asked;
 
-/* Opens an engine with the saved network and its pixel scale. A file from another program
-   has no pixel scale, so the scale comes from the command line. */
+/* Opens an engine with the saved network and its pixel scale. A file that another program wrote has
+   no pixel scale, so the scale comes from the command line. */
 static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
   Options *o = &a->o, trained = *o;
   if (*saved->options) {
@@ -167,7 +167,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* a second try must not print results or read a pipe again */
+  const Options *o = &asked.o; /* a second run must not print results twice or read a pipe twice */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

@@ -127,7 +127,7 @@ static bool file_exists(const char *path, Error *error) {
                    path);
 }
 
-/* The last message is for users who have only a training file, for example from a competition. */
+/* The message about --validation helps users who have only a training file, as in competitions. */
 bool run_files_are_there(const Options *o, Error *error) {
   if (!file_exists(o->train, error) || !file_exists(options_validation_file(o), error))
     return false;
@@ -141,9 +141,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Returns false if two files are the same and one of them is written. The table of options does not
-   know these cases: With --load, --train is not read. Without --save, --resume writes to its file.
-   --seeds writes only files with derived names. --classify reads pictures. */
+/* Returns false if two files are the same and one of them is written. Unlike the table of options,
+   it knows that --train is not read with --load, that --resume writes to its file without --save,
+   that --seeds writes only files with derived names, and that --classify reads pictures. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;

@@ -31,7 +31,7 @@ typedef struct {
   Searched searched[OPTIONS_MOST];
   int count; /* number of searched options */
   Trial *trials;
-  int trial_count, epochs; /* number of trials; last epoch of the current round */
+  int trial_count, epochs; /* number of trials; number of the last epoch in the current round */
   bool last;               /* true in the last round */
 } Sweep;
 
@@ -204,7 +204,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* the first round trains for epochs / part epochs */
+  int part = 1; /* each round trains up to epoch epochs / part */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;

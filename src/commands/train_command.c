@@ -8,7 +8,7 @@ typedef struct {
   const Options *options;
   const Checkpoint *from; /* the run to continue, or NULL for a new run */
   Report *report;
-  TrainerConfig config; /* with config.ranks, only the first rank prints and saves */
+  TrainerConfig config; /* if config.ranks is set, only the first rank prints and saves */
   EvaluateConfig evaluate;
   Device device;
   Trainer *trainer;
@@ -16,8 +16,8 @@ typedef struct {
   bool has_header;         /* set once the log has the current trainer's header */
   const char *save;        /* file for the network; "" if it is not saved */
   char best[DERIVED_PATH]; /* file for the best epoch's network; "" if it is not saved */
-  int best_saved;          /* the epoch saved in `best`, or 0 before the first */
-  int saved;               /* the last epoch saved in `save`, or 0 before the first */
+  int best_saved;          /* the last epoch saved in `best`; 0 if none was saved */
+  int saved;               /* the last epoch saved in `save`; 0 if none was saved */
   EpochResult *results;    /* (options->training.epochs): results of the epochs */
   int count;               /* number of results */
   DataSummary tested;      /* summary of the rows of the final test */
@@ -27,15 +27,15 @@ typedef struct {
   Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
-/* Returns true if the run must stop (a TrainerEvents.stop): after a signal on any rank, or if ranks
-   cannot ask each other for signals. */
+/* Returns true if the run must stop (a TrainerEvents.stop). It must stop after a signal on any
+   rank, or if ranks cannot ask each other for signals. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
          run->signal != 0;
 }
 
-/* Saves the network. If `is_best` (the last epoch is the best so far), saves it in `best`, too. */
+/* Saves the network in run->save and, if its epoch is the best so far (`is_best`), in run->best. */
 static bool save_network(Run *run, bool is_best, Error *error) {
   const char *best = is_best ? run->best : "";
   if (!run_files_save(run->trainer, run->options, best, run->save, error)) return false;
@@ -46,7 +46,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- what happens while it trains --------------------------------------------------------- */
 
-/* Prints and logs an epoch. Saves the network if its epoch is the best so far or is not judged. */
+/* Prints and logs an epoch. Saves the network if no rows judge it or if it is the best so far. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Trainer *t = run->trainer;
@@ -71,7 +71,7 @@ static bool on_epoch(void *context, const EpochResult *result, Error *error) {
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Opens a trainer in the state of `from` or, if `from` is NULL, for a new run. */
+/* Opens a trainer that continues the run `from` or, if `from` is NULL, begins a new run. */
 static bool open_trainer(Run *run, const Checkpoint *from, Error *error) {
   trainer_close(run->trainer);
   run->config.from = from;
@@ -118,7 +118,7 @@ static bool test_and_draw(Run *run, Error *error) {
   return good;
 }
 
-/* Prints which files were written. The best epoch may be from before the run was resumed. */
+/* Prints which files were written. Omits run->best if no epoch since --resume was the best. */
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),

@@ -76,7 +76,7 @@ bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Err
   field(log->file, "device-in-use", engine->device, true);
   field(log->file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
   field(log->file, "fusion-reason", engine->reason, true);
-  Options used = *o; /* with a number for --lr auto */
+  Options used = *o; /* a copy, which gets a number for --lr auto */
   used.training.schedule.rate = options_rate(o);
   foreach_row (row, &options_table) {
     if (!row->initial) continue;

@@ -18,13 +18,13 @@
 #include "cli/options.h"
 
 typedef struct {
-  const char *path; /* the caller's text; "" if there is no log */
+  const char *path; /* the file's name, not copied; "" if there is no log */
   bool append, csv;
   FILE *file; /* NULL before the first header */
 } TrainLog;
 
-/* Prepares a log that will replace the file or, if `append`, continue the file. A continued log
-   first ends the file's last line if it was cut short. A .csv's column names are not repeated. */
+/* Prepares a log that will replace the file or, if `append`, continue the file. If the file's last
+   line was cut short, a continued log ends it first. It does not repeat a .csv's column names. */
 void train_log_open(TrainLog *log, const char *path, bool append);
 
 /* Writes the options and the device of the run. Call it with the first epoch, before anything else
@@ -36,8 +36,8 @@ bool train_log_header(TrainLog *log, const Engine *engine, const Options *option
    "train", "validation" or "test". */
 bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Error *error);
 
-/* Writes the line of an epoch. A result without training rows is the final test of a run with
-   validation rows. Its JSON line is {"kind": "test", ...}. */
+/* Writes the line of an epoch. A result without training rows is the final test of a run that has
+   validation rows. The JSON line of this test is {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
 /* Closes the log in any case. Returns false if the file could not be written. */

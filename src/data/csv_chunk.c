@@ -15,15 +15,15 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* The findings about the first line so far. */
+/* What is known so far about the first line. */
 typedef struct {
   CsvColumns *columns;
   const char *wanted; /* the label column's name; NULL means any usual name */
-  size_t rank;        /* rank of the best label name so far; 0 is best */
-  size_t row_number;  /* the column with the rows' numbers, or CSV_NONE */
+  size_t rank;        /* place in `labels` (see_field) of the best name found; 0 is best */
+  size_t row_number;  /* the column that numbers the rows, or CSV_NONE */
   bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* all fields after the first are numbers */
-  bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
+  bool counts;        /* the fields count up from 0 or from 1; the first field may be a word */
   long last;          /* the number in the previous field */
 } FirstLine;
 
@@ -85,7 +85,7 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error) {
   struct csv_parser csv;
-  enum { COUNTED = 9 }; /* fields of a shorter line could be 0, 1, 2, ... by chance */
+  enum { COUNTED = 9 }; /* a line with fewer fields could count 0, 1, 2, ... by chance */
   FirstLine first = {.columns = columns,
                      .wanted = wanted,
                      .rank = SIZE_MAX,
@@ -157,7 +157,7 @@ static inline bool parse_integer(const unsigned char *text, size_t length, unsig
   return length > 0;
 }
 
-/* Parses a number such as %.18e prints. Returns -1 if the text is not a number. */
+/* Parses a number in the notation of %f or %e. Returns -1 if the text is not a number. */
 static double parse_float(const unsigned char *text, size_t length) {
   char copy[32], *end;
   if (length == 0 || length >= sizeof copy || *text < '0' || *text > '9') return -1;
@@ -168,7 +168,7 @@ static double parse_float(const unsigned char *text, size_t length) {
   return *end ? -1 : value;
 }
 
-/* Parses a whole number below `limit`. The text may have a decimal point, as 5.0 has. */
+/* Parses a whole number below `limit`, which may be written with decimals, such as 5.0. */
 static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
   if (parse_integer(text, length, limit, value)) return true;
   const double number = parse_float(text, length);
@@ -227,7 +227,7 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
-/* Begins rows, and handles labels and surplus fields. Returns false if the field is a pixel. */
+/* Handles labels, surplus fields and the start of a row. Returns false if the field is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;

@@ -15,20 +15,20 @@
 /* CSV_NONE means that there is no such line or column. */
 #define CSV_NONE UINT64_MAX
 
-/* The columns of a file: a label if `labelled`, and pixels. */
+/* The columns of a file: pixels and, if `labelled`, a label. */
 typedef struct {
   size_t columns, inputs;
   char separator;
   bool named;            /* the first line is a header */
-  bool labelled, judged; /* rows have a label; labels are checked, otherwise they become 0 */
-  size_t label;          /* the label column, from 0; CSV_NONE if no header names it */
+  bool labelled, judged; /* rows have a label; labels are checked (if false, they become 0) */
+  size_t label;          /* the label column, counted from 0; CSV_NONE if no header names it */
   int classes;           /* labels are below this number */
-  const char *names;     /* class names, one per line, which labels may use; or NULL */
+  const char *names;     /* class names that labels may use, one per line; NULL if there are none */
 } CsvColumns;
 
 /* The rows of some whole lines of text, and the first fault in the lines. */
 typedef struct Chunk {
-  struct Chunk *next; /* the next chunk of a queue; `next` to `offset` belong to the reader */
+  struct Chunk *next; /* the next chunk in a list; only dataset.c uses `next` to `offset` */
   bool parsed;
   bool cut_off;    /* reading the source failed after this chunk */
   uint64_t offset; /* bytes of the file that had been read when the chunk was filled */
@@ -36,12 +36,12 @@ typedef struct Chunk {
   uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */
-  uint64_t blank;          /* the first blank line after the rows, or CSV_NONE */
+  uint64_t blank;          /* the number of the first blank line after the rows, or CSV_NONE */
   Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counted from 1; 0 means the whole line */
   uint8_t *pixels;     /* (capacity, inputs) */
-  uint16_t labels[];   /* (capacity); the pixels follow the labels */
+  uint16_t labels[];   /* (capacity); the array `pixels` follows in the same allocation */
 } Chunk;
 
 /* Parses any number of chunks, one after the other. */
@@ -50,9 +50,9 @@ typedef struct {
   struct csv_parser csv;
   Chunk *chunk;               /* the chunk that is being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* place of the next pixel; end of the pixels before a label */
+  uint8_t *pixel, *row_end;   /* the next pixel; where pixels stop, at the label or the row's end */
   size_t passed, extra;       /* number of labels read in the row; number of surplus fields */
-  bool row_on_line, carriage; /* the line so far has a row; has a carriage return */
+  bool row_on_line, carriage; /* a row began on this line; the line has a carriage return */
 } ChunkParser;
 
 /* Refuses the file `name` if its first line shows another format or binary data. */
@@ -66,10 +66,10 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error);
 
-/* Sets up a parser, which must be all zeros. The caller frees its `csv` with csv_free. */
+/* Sets up *parser, which must be all zeros. The caller frees parser->csv with csv_free. */
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);
 
-/* Records where a fault is. The chunk's rows end there. Returns the Error for the caller to set. */
+/* Records the place of an error. The chunk's rows end there. The caller sets the returned Error. */
 Error *chunk_fault(Chunk *chunk, uint64_t line, size_t column);
 
 static inline bool chunk_failed(const Chunk *chunk) {
@@ -77,5 +77,5 @@ static inline bool chunk_failed(const Chunk *chunk) {
 }
 
 /* Parses text[length], which is whole lines, into an empty chunk. The chunk must have room for one
-   more row than the text can hold. An error in the text becomes the chunk's fault. */
+   more row than the text can hold. An error in the text is stored in chunk->fault. */
 void chunk_parse(ChunkParser *parser, Chunk *chunk, const char *text, size_t length);

@@ -12,11 +12,11 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* number of first rows that show if a file is sorted; one staging buffer */
+enum { LOOK = 4096 }; /* the first LOOK rows show if a file is sorted; they fit a staging buffer */
 
-/* Bytes of a chunk's text. Large chunks make taking turns cheap compared with parsing. With small
-   chunks, the first rows come soon and all threads end at about the same time. Every line must fit
-   in a chunk; 4097 quoted columns take a tenth of a chunk. */
+/* Size in bytes of a chunk's text. Large chunks need little locking. Small chunks let the first
+   rows come soon and let all threads end at about the same time. Every line must fit in a chunk; a
+   line of 4097 quoted fields takes a tenth of a chunk. */
 enum { CHUNK_BYTES = 1 << 18 };
 
 typedef struct Worker {
@@ -31,41 +31,41 @@ typedef struct Worker {
 struct DatasetReader {
   DatasetConfig config;
   CsvColumns columns;
-  size_t chunk_rows; /* a chunk's capacity in rows */
+  size_t chunk_rows; /* maximum number of rows in a chunk */
   Worker *workers;
 
   /* The mutex guards the next fields, which all threads share. */
   pthread_mutex_t mutex;
-  pthread_cond_t turn;        /* tells a worker that it may take its turn or must stop */
+  pthread_cond_t turn;        /* wakes a worker, which may read the source or must stop */
   pthread_cond_t ready;       /* tells the consumer that a chunk has been parsed */
-  bool reading;               /* a worker has its turn */
-  bool ended;                 /* no worker takes another turn */
-  size_t chunks, chunk_limit; /* number of allocated chunks, and its maximum */
+  bool reading;               /* a worker is reading the source */
+  bool ended;                 /* no worker will read the source again */
+  size_t chunks, chunk_limit; /* number of allocated chunks; maximum of this number */
   size_t unparsed;            /* number of chunks that are being filled or parsed */
   uint64_t parsed_rows;
-  Chunk *spare;       /* chunks that may be filled */
-  Chunk *head, **end; /* the queue of chunks in file order; where to link the next chunk */
+  Chunk *spare;       /* list of the chunks that are free to be filled */
+  Chunk *head, **end; /* queue of chunks in file order; where to link the next chunk */
 
-  /* Only the thread that has its turn uses the next fields. */
+  /* Only the worker that is reading the source uses the next fields. */
   Source source;
-  size_t tail_length; /* bytes in `tail`, the start of a line that the next turn completes */
+  size_t tail_length; /* number of bytes in `tail`, which holds the start of the next line */
   char tail[CHUNK_BYTES];
 
-  /* Only the consumer uses the next fields: its place in the first chunk, and earlier totals. */
-  Split split;  /* share 0 means that all rows are delivered */
-  size_t taken; /* rows taken from the first chunk */
+  /* Only the consumer, which calls dataset_read, uses the next fields. */
+  Split split;  /* if split.share is 0, all rows are delivered */
+  size_t taken; /* number of rows delivered from the chunk `head` */
   uint64_t rows;
   DataSummary summary;
   uint64_t pixel_sum;
   uint16_t last_label; /* the label of the last delivered row */
-  uint64_t offset;     /* the offset of the latest finished chunk */
-  uint64_t line;       /* the line number of the first chunk's first line */
-  uint64_t blank_line; /* the first of the blank lines just before the first chunk, or CSV_NONE */
+  uint64_t offset;     /* Chunk.offset of the last chunk that was delivered to its end */
+  uint64_t line;       /* line number of the first line of the chunk `head` */
+  uint64_t blank_line; /* where the blank lines just before `head` start, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Reads whole lines into the worker's text and returns their length. Keeps the rest in `tail`. */
+/* Reads whole lines into worker->text and returns their length. Keeps the rest in reader->tail. */
 static size_t take_lines(DatasetReader *reader, Worker *worker) {
   char *text = worker->text;
   Source *source = &reader->source;
@@ -94,14 +94,14 @@ static Chunk *new_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns a chunk to be filled, or NULL if the consumer must first finish a chunk. */
+/* Returns a chunk to be filled, or NULL if all chunks are in use. */
 static Chunk *take_chunk(DatasetReader *reader) {
   Chunk *chunk = reader->spare;
   if (chunk) {
     reader->spare = chunk->next;
   } else if (reader->chunks < reader->chunk_limit) {
     chunk = new_chunk(reader);
-    if (!chunk) { /* memory ran out; wakes dataset_max_rows, which may wait for a chunk */
+    if (!chunk) { /* memory ran out; dataset_max_rows may wait for a chunk, so wake it */
       reader->chunk_limit = reader->chunks;
       pthread_cond_signal(&reader->ready);
     }
@@ -109,7 +109,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Waits for the worker's turn. Returns false if no turn is left. The caller holds the mutex. */
+/* Waits until the worker may read. Returns false if nothing is left. The caller holds the mutex. */
 static bool begin_turn(Worker *worker) {
   DatasetReader *reader = worker->reader;
   while (!reader->ended) {
@@ -272,7 +272,7 @@ static bool start_workers(DatasetReader *reader, size_t threads, Error *error) {
                                       reader->source.name, strerror(code));
 }
 
-/* Waits until the next chunk in file order is parsed and returns it, or NULL at the end. */
+/* Waits until the next chunk in file order is parsed. Returns the chunk, or NULL at the end. */
 static Chunk *wait_for_chunk(DatasetReader *reader) {
   pthread_mutex_lock(&reader->mutex);
   while (reader->head ? !reader->head->parsed : !reader->ended)
@@ -282,9 +282,9 @@ static Chunk *wait_for_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Returns true if the chunk's first (or, if `last`, last) `classes` columns are one-hot: in each
-   row, one of them is 1 and all others are 0, and the 1 is not always in the same column. The
-   label's column may be one of them. */
+/* Returns true if `classes` columns are one-hot: in each row, one of them is 1 and the others are
+   0, and the 1 is not always in the same column. Looks at the first columns or, if `last`, at the
+   last columns. The label column may be among them. */
 static bool is_one_hot(const Chunk *chunk, const CsvColumns *c, bool last) {
   const size_t classes = (size_t)c->classes, begin = last ? c->inputs + 1 - classes : 0;
   size_t place = 0;
@@ -319,8 +319,8 @@ static bool check_one_hot(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Returns the bytes of the shortest row, which has a digit and a separator for each column. A label
-   that is ignored may lack the digit. */
+/* Returns the bytes of the shortest row, which has a digit and a separator for each column. If
+   labels are ignored, a label may be empty. */
 static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
@@ -336,14 +336,14 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* The 1 is for a row that begins but turns out to be too short. */
+  /* Adds 1 for a row that begins in the chunk's text but turns out to be too short. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
-  /* A small archive may hold any number of rows. So, without a row limit, chunks take at most half
-     of the memory. The other half is for the dataset. */
+  /* A small archive may hold any number of rows. If the caller sets no limit (`ahead`), chunks take
+     at most half of the memory. The other half is for the dataset. */
   reader->chunk_limit = c->ahead > 0 ? c->ahead / reader->chunk_rows + 1
                                      : memory_available() / 2 / chunk_bytes(reader);
   if (reader->chunk_limit < threads) reader->chunk_limit = threads;
-  reader->spare = new_chunk(reader); /* if memory runs out later, one chunk suffices */
+  reader->spare = new_chunk(reader); /* if memory runs out later, this one chunk is enough */
   if (!reader->spare) return error_set(error, "no memory to read %s", reader->source.name);
   reader->spare->next = NULL;
   return start_workers(reader, threads, error) && check_one_hot(reader, error);
@@ -409,7 +409,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
   pthread_mutex_lock(&reader->mutex);
-  bool all, full = false; /* full: true if no worker has a chunk to fill */
+  bool all, full = false; /* full: no chunk is free and no more may be allocated */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
     full = reader->unparsed == 0 && !reader->spare && reader->chunks >= reader->chunk_limit;
     if (!full) pthread_cond_wait(&reader->ready, &reader->mutex);
@@ -443,7 +443,7 @@ const DataSummary *dataset_summary(DatasetReader *reader) {
   return s;
 }
 
-/* Adds a delivered chunk to the totals, and lets a worker fill it again. */
+/* Adds a delivered chunk to the totals, and makes the chunk free to be filled again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
   DataSummary *s = &reader->summary;
   s->least = min_int(s->least, chunk->least);

@@ -22,45 +22,45 @@ typedef struct {
   const char *path;  /* must outlive the reader */
   int classes;       /* labels must be below this number, which is 2 to 1024 */
   int threads;       /* parser threads, at least 1 */
-  const char *label; /* the label column: a number from 1, a header name or "last". NULL or "" means
-                        the column that the header calls label, class, target, digit or y, or else
-                        the first */
+  const char *label; /* the label column: a number from 1, a header name or "last". NULL or ""
+                        means the column that the header calls label, class, target, digit or y;
+                        if there is no such name, the first column */
   const char *names; /* class names, see CsvColumns */
-  int inputs;   /* 0 means that a row has a label and any number of pixels. Otherwise a row has this
-                   many pixels and may have a label, which is ignored and becomes 0 */
-  size_t ahead; /* maximum number of rows parsed before the caller reads them, but at least a chunk
-                   per thread. 0 means as many rows as fit in half of memory_available() */
-  double hold_out; /* share of the rows that split.h holds out, or 0 */
-  uint64_t seed;   /* the seed that chooses the held-out rows */
-  bool held_out;   /* true delivers only the held-out rows, false only the other rows */
+  int inputs;        /* number of pixels of a row; the row may then also have a label, which becomes
+                        0. If `inputs` is 0, a row has a label and any number of pixels */
+  size_t ahead;      /* maximum number of rows parsed ahead of the caller, but at least a chunk per
+                        thread. 0 means as many rows as fit in half of memory_available() */
+  double hold_out;   /* share of the rows that split.h holds out, or 0 */
+  uint64_t seed;     /* the seed that chooses the held-out rows */
+  bool held_out;     /* true delivers only the held-out rows, false only the other rows */
 } DatasetConfig;
 
 /* Starts reading. Waits only for the first chunk, whose first line gives the number of columns.
-   Returns NULL if there is no such file, if it is a directory or empty, or if its first line is
-   blank, binary or not of 2 to DATASET_MAX_COLUMNS fields. */
+   Returns NULL if there is no such file, or if it is a directory or empty. Also returns NULL if the
+   first line is blank or binary, or does not have 2 to DATASET_MAX_COLUMNS fields. */
 DatasetReader *dataset_open(const DatasetConfig *config, Error *error);
 
 int dataset_inputs(const DatasetReader *reader); /* pixels per row */
 
 /* Returns an upper bound of the number of rows. For a file that is not packed, the bound follows
-   from the file's size. The rows of a pipe or an archive are counted instead, so the call waits
-   until all of them are parsed. If it counts more than `most` rows, or if no more rows may be
-   parsed ahead, it stops waiting and returns most + 1. `most` must be below 2^64 - 1. */
+   from the file's size. The rows of a pipe or an archive are counted, so the call waits until they
+   are parsed. It returns most + 1 once it has counted more than `most` rows, or if parsing must
+   pause for lack of free chunks. `most` must be below 2^64 - 1. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
-/* Returns the source that is being read. If a later reader of the same path has another stamp, the
-   file was changed or replaced in between. */
+/* Returns the source that is being read. If the file is opened again later and source->stamp
+   differs, the file was changed or replaced in between. */
 const Source *dataset_source(const DatasetReader *reader);
 
 /* Waits for the parsers and copies the next rows in file order to pixels[row * stride + i] and
-   labels[row]. If rows are held out, it copies only the rows that `held_out` chooses. It copies
-   `rows` rows unless the file ends, and sets *filled to the number copied, which is 0 at the end.
-   Returns false if the file has no rows, or if the file has an error after the *filled rows. */
+   labels[row]. With hold_out, it copies only the rows that `held_out` chooses. It copies `rows`
+   rows unless the file ends, and sets *filled to the number copied, which is 0 at the end. Returns
+   false if the file has no rows, or if the file has an error after the *filled rows. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. least, greatest and mean instead cover all rows,
-   held out or not, of the chunks that were delivered to their end. */
+/* Returns the summary of the delivered rows. Its least, greatest and mean pixel are those of all
+   rows, also held-out rows, in the chunks that were delivered to their end. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
 /* Returns the share of the file that has been delivered, from 0 to 1, or 0 for a pipe. */

@@ -5,11 +5,11 @@
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Dilates `count` values of a grid that are `step` apart. Computes the maxima of windows of 1, 2, 4
-   and so on values, until two windows cover 2 radius + 1 values. scratch: (count + 2 radius). */
+/* Dilates `count` values, `step` apart in a grid: each becomes the maximum of 2 radius + 1 values.
+   Doubles a window's length until two windows cover that many. scratch: (count + 2 radius). */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   const int end = count + 2 * radius, window = 2 * radius + 1;
-  int length = 1; /* length of a window; scratch[i] is the maximum of the window from i on */
+  int length = 1; /* length of a window; scratch[i] is the maximum of the window that starts at i */
   memset(scratch, 0, (size_t)end);
   for (int i = 0; i < count; i++) scratch[radius + i] = line[i * step];
   for (; 2 * length <= window; length *= 2)
@@ -49,7 +49,7 @@ void grid_centre(const double *digit, int width, int height, int side, uint8_t *
 
 /* ---- regions ------------------------------------------------------------------------------ */
 
-/* Labels a pixel and all pixels connected with it. stack (width x height) is scratch memory. */
+/* Labels a pixel and all pixels connected with it. stack (width * height) is scratch memory. */
 static void fill(const uint8_t *grid, int width, int height, int pixel, int32_t *labels,
                  int32_t label, int *stack) {
   int waiting = 0;

@@ -8,12 +8,12 @@
 
 #include "base/sizes.h"
 
-/* Replaces each value by the largest value within `radius` rows and columns. Outside the grid, all
-   values count as 0. Returns false if memory runs out. */
+/* Replaces each value by the largest value of the square that reaches `radius` values to each side.
+   Outside the grid, all values count as 0. Returns false if memory runs out. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
-/* Copies a digit (height, width) of values 0 to 255 to a zeroed page (side, side). The digit's
-   centre of mass goes as near as possible to pixel side / 2, which is 14 of MNIST's 28. */
+/* Copies a digit (height, width) with values 0 to 255 to a page (side, side) that is all zeros. The
+   digit's centre of mass goes as near as possible to pixel side / 2, which is 14 of MNIST's 28. */
 void grid_centre(const double *digit, int width, int height, int side, uint8_t *page);
 
 /* A rectangle of pixels: left <= x < right, top <= y < bottom. */
@@ -46,6 +46,7 @@ typedef struct {
 } Region;
 
 /* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
-   that touch at sides or corners are connected. Sets labels (height, width) to 0 or 1 + the
-   region's index. Returns *count regions, which the caller frees, or NULL if memory runs out. */
+   that touch at sides or corners are connected. Sets labels (height, width) to 1 + the region's
+   index, elsewhere to 0. Returns *count regions, which the caller frees, or NULL if memory runs
+   out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

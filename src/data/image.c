@@ -8,7 +8,7 @@
 #include "base/stream.h"
 
 /* Limits the memory that stb allocates for a picture, because a file of a few bytes can ask for
-   gigabytes. An Array stands in front of each array that stb allocates, and holds its size. */
+   gigabytes. Each array that stb allocates has an Array in front, which holds the array's size. */
 typedef union {
   size_t size;
   max_align_t aligned;
@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* Zeroes new memory. If a JPEG uses tables that it lacks, version 2.27 of stb reads them anyway. */
+/* Zeroes new memory. stb 2.27 may read a JPEG's tables although the file does not contain them. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -87,9 +87,9 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
   return NULL;
 }
 
-/* Returns true if a JPEG has a Huffman table of more than 256 codes, with which version 2.27 of stb
-   writes past its array. Like stb, this function takes any 0xff 0xc4 as the start of tables, and
-   bytes past the end as zeros. */
+/* Returns true if a JPEG has a Huffman table of more than 256 codes. Version 2.27 of stb would
+   write past its array. Like stb, this function takes every 0xff 0xc4 as the start of tables, and
+   takes bytes past the end as zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* not a JPEG */
   for (int at = 0; at + 4 < length; at++) {
@@ -106,8 +106,8 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
-/* Counts the scans that stb finds in a JPEG. stb skips other segments by their length, and a scan's
-   data up to the next marker. 0xff before 0 or before a restart's code is not such a marker. */
+/* Counts the scans of a JPEG as stb does: skips each segment by its length, and a scan's data up to
+   the next marker. A marker is 0xff and then a code that is not 0, 0xff or a restart code. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
@@ -126,7 +126,7 @@ static int count_scans(const uint8_t *bytes, int length) {
   return scans;
 }
 
-/* Refuses a picture whose header promises more than the limits allow. */
+/* Refuses a picture whose header or scans show that it is too large or cannot be read. */
 static bool check_header(const char *path, const uint8_t *bytes, int length, const Grey *grey,
                          int channels, Error *error) {
   const int width = grey->width, height = grey->height;
@@ -162,7 +162,7 @@ typedef struct {
   bool little;
 } Tiff;
 
-/* Returns the number of 2 or 4 bytes at `at`, or 0 if the number extends past the end. */
+/* Returns the number of 2 or 4 bytes at index `at`, or 0 if it extends past the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -172,7 +172,7 @@ static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
 }
 
 int exif_orientation(const uint8_t *bytes, size_t length) {
-  static const char head[] = "Exif\0"; /* and a second 0, which ends the literal */
+  static const char head[] = "Exif\0"; /* ends with two 0 bytes: \0 and the literal's own */
   const bool is_jpeg = length > 2 && memcmp(bytes, "\xff\xd8", 2) == 0;
   const uint8_t *exif =
       is_jpeg ? memmem(bytes, min_size(length, 1 << 16), head, sizeof head) : NULL;
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns level (x, y), the mean of its pixels in the file. Draws pixels over white by alpha. */
+/* Returns level (x, y) of the shrunk picture: the mean of pixels of the file, drawn over white. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Returns the index, in the upright picture, of level (x, y) of the stored (height, width). */
+/* Turns place (x, y) of a stored picture (height, width) into its index in the upright picture. */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

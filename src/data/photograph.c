@@ -10,7 +10,7 @@ typedef struct {
   int noise;         /* the greatest contrast that a pixel of ground may have */
   uint8_t *contrast; /* (height, width): how far each pixel stands out from the ground around it */
   int32_t *labels;   /* (height, width): 1 + the piece's index; 0 on ground */
-  Region *pieces;    /* connected ink, later joined into digits; part_of is -1 if in no digit */
+  Region *pieces;    /* connected ink, later joined into digits; part_of is -1 if it is left out */
   int count;         /* number of pieces */
 } Ink;
 
@@ -29,7 +29,7 @@ static int level_at(const Image *image, int x, int y) {
 /* Sets ink->contrast. Ink is light if the differences between pixels and their surroundings have a
    positive skewness, because ink differs much but covers few pixels. Shadows have little effect:
    their edges have differences of both signs. The contrast of dark ink is the share of the ground's
-   light that it takes. The contrast of light ink, such as chalk, is the light that it adds. */
+   light that the ink takes. The contrast of light ink, such as chalk, is the light that it adds. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
@@ -73,8 +73,8 @@ static int value_of_rank(const int histogram[256], int rank) {
 }
 
 /* Measures the noise of the ground and subtracts the median from all contrasts. Most pixels are
-   ground, so the median is a contrast of ground. Returns the strongest contrast after leaving out
-   the strongest 10,000th of the pixels. */
+   ground, so the median is a contrast of ground. Returns the strongest contrast, without the
+   strongest 10,000th of the pixels. */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* 4 median deviations are 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
@@ -93,8 +93,8 @@ static const double INK_SHARE = 0.3;
 /* Finds dark ink on light ground or light ink on dark ground, and divides it into pieces. Finds no
    pieces if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
-  enum { LEAST_CONTRAST = 20 }; /* on white paper, 20 of 255 levels */
-  enum { SMALL = 48 }; /* pixels; a stroke up to this wide may be half as wide as the picture */
+  enum { LEAST_CONTRAST = 20 }; /* the strongest contrast must be at least 20 of 255 */
+  enum { SMALL = 48 }; /* pixels; strokes this wide are read even in a picture only twice as wide */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,
@@ -122,16 +122,16 @@ static void free_ink(Ink *ink) {
 
 /* ---- from pieces to digits ---------------------------------------------------------------- */
 
-/* Returns true if a piece that has not been joined to others touches the picture's border. */
+/* Returns true if the piece touches the picture's border. */
 static bool at_border(const Ink *ink, const Region *r) {
   return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
          r->box.bottom == ink->height;
 }
 
-/* Returns the piece with the most ink, by which all other pieces are measured. A piece at the
-   border is returned only if all pieces are at the border. */
+/* Returns the piece with the most ink. All other pieces are compared with it. Pieces at the border
+   count only if all pieces are at the border. */
 static const Region *find_largest(const Ink *ink) {
-  const Region *largest[2] = {NULL, NULL}; /* the largest inside, the largest at the border */
+  const Region *largest[2] = {NULL, NULL}; /* largest piece inside; largest at the border */
   for (int i = 0; i < ink->count; i++) {
     const Region **most = &largest[at_border(ink, &ink->pieces[i])];
     if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
@@ -139,8 +139,8 @@ static const Region *find_largest(const Ink *ink) {
   return largest[largest[0] == NULL];
 }
 
-/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest. They do if
-   one piece is small and their boxes overlap or nearly overlap. */
+/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest. The pieces
+   do if one of them is small and their boxes overlap or nearly overlap. */
 static bool belong(Box a, Box b) {
   enum { GAP = 12 }; /* the gap is at most 1 / GAP of the higher piece's height */
   const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
@@ -175,8 +175,8 @@ static int digit_of(const Ink *ink, int piece) {
 }
 
 /* Finds the digits among the pieces. Returns the number of digits, or more than PHOTOGRAPH_MOST if
-   there are too many pieces. A digit has at least two fifths of
-   the largest digit's extent and a fourth of its height, and is not a stroke across the page. */
+   there are too many pieces. A digit has at least 2/5 of the largest digit's extent and 1/4 of its
+   height, and is at most 3 times as wide as high. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   enum { LEAST = 12 }; /* pieces below 1 / LEAST of the largest piece's extent are dust */
   const Region *largest = find_largest(ink);
@@ -225,9 +225,9 @@ static int by_line(const void *a, const void *b) {
   return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : x->line - y->line;
 }
 
-/* Adds each digit, from left to right, to the line whose last digit is at about the same height
-   (within half of the higher digit's height). If there is no such line, starts a new line. Returns
-   the mean slope of the lines. */
+/* Adds each digit, from left to right, to the line whose last digit is at about the same height:
+   their centres differ by at most half of the taller digit's height. If there is no such line,
+   starts a new line. Returns the mean slope of the lines. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
   double across = 0, down = 0;
@@ -256,8 +256,8 @@ static double find_lines(Written *w, int count, double slope) {
 }
 
 /* Sorts digits by lines, and from left to right in each line. Sets rows[i] to the line of digit i.
-   Returns the slope of the lines, by which the page is tilted. Returns 0 if the slope is too steep
-   or nearly level, or if there are too few digits. */
+   Returns the slope of the lines, or 0 if the slope is too steep or nearly level, or if there are
+   too few digits. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
   static const double STEEPEST = 0.21, LEVEL = 0.03; /* slopes of 12 and 2 degrees */
@@ -282,8 +282,8 @@ static double put_in_order(Region **digits, int count, int *rows) {
 
 /* ---- from a digit's ink to a row of MNIST ------------------------------------------------- */
 
-/* Leaves out the noise at both ends: sets *first and *end so that lines *first to *end - 1 remain.
-   A line is noise if it has less than two hundredths of the fullest line's ink. */
+/* Leaves out the noise at both ends: lines *first to *end - 1 remain. A line is noise if it has
+   less than 2% of the ink of the fullest line. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
@@ -291,7 +291,7 @@ static void trim(const double *sums, int lines, int *first, int *end) {
   for (*end = lines; sums[*end - 1] < 0.02 * fullest;) --*end;
 }
 
-/* Returns the mean of `level` over x0 <= x < x1, y0 <= y < y1. Pixels are squares of side 1. */
+/* Returns the mean of `level` over x0 <= x < x1 and y0 <= y < y1. A pixel is a square of side 1. */
 static double mean_ink(const double *level, int width, double x0, double x1, double y0, double y1) {
   double sum = 0;
   for (int y = (int)y0; y < y1; y++) {
@@ -306,7 +306,11 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
 /* Sizes and centres the ink in `box` like MNIST's digits. `level` is `width` pixels wide. The
    strongest pixel becomes 255. Scaling makes thin lines grey, but MNIST has no pale digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
-  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* sides of a digit's box and of its picture */
+  enum {
+    MNIST_BOX = 20,
+    MNIST_SIDE = 28
+  }; /* in pixels: side of a digit's box, side of a
+        picture */
   const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
   const int across = max_int(1, (int)round(box_width(box) * factor)),
             down = max_int(1, (int)round(box_height(box) * factor));
@@ -329,7 +333,7 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
    line with this slope becomes level. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* a soft edge has scale / EDGE pixels, at least LEAST_EDGE */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* a soft edge is scale / EDGE wide, at least LEAST_EDGE */
   enum { LEAST_TURNED = 8 };         /* pixels; turning a smaller digit would lose ink */
   const int own = (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
