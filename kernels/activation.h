@@ -26,7 +26,7 @@ HOST_DEVICE float times_slope(Slope slope, float gradient) {
   return slope ? gradient : 0.0f;
 }
 
-/* For the reference, in float64: activate(), and the gradient times activation_slope(). */
+/* The float64 reference's versions of activate() and, at output y, of times_slope(). */
 HOST_DEVICE double activate_float64(double z) {
   return z < 0 ? 0 : z;
 }

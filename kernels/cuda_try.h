@@ -1,13 +1,13 @@
 #pragma once
 
-/* For functions that return a cudaError_t: stops at the first failure and returns it. */
+/* Makes the calling function return the error if `call`, which returns a cudaError_t, fails. */
 #define TRY(call)                                                                                  \
   do {                                                                                             \
     const cudaError_t status_ = (call);                                                            \
     if (status_ != cudaSuccess) return status_;                                                    \
   } while (0)
 
-/* For launchers: returns an error if the arguments are not valid. */
+/* Makes the calling launcher return cudaErrorInvalidValue if `valid` is false. */
 #define REQUIRE(valid)                                                                             \
   do {                                                                                             \
     if (!(valid)) return cudaErrorInvalidValue;                                                    \

@@ -6,7 +6,6 @@
 /* How kernels for wide layers multiply: wgmma on 9.0, mma.sync on other GPUs from 8.0 on. */
 typedef enum { WIDE_BY_NOTHING, WIDE_BY_MMA, WIDE_BY_WGMMA } WideBy;
 
-/* The facts about one GPU. */
 typedef struct {
   int capability; /* compute capability that the GPU's kernels were compiled for: 75 for 7.5 */
   int multiprocessors;
