@@ -25,7 +25,7 @@ static int descriptor_of(void *cookie) {
   return (int)(intptr_t)cookie;
 }
 
-/* Reads for fopencookie (a cookie_read_function_t). */
+/* Implements cookie_read_function_t for fopencookie. */
 static ssize_t read_some(void *cookie, char *bytes, size_t size) {
   ssize_t count;
   do {

@@ -51,8 +51,8 @@ ShortText text_of_number(double value);
    otherwise as a float64. */
 ShortText number_text(double value, bool is_float);
 
-/* Prints text from `column` on and ends the line. Breaks lines at blanks so that they have at most
-   `width` columns. Indents the later lines by `indent` columns. */
+/* Prints text, starting at column `column`, and ends the line. Breaks lines at blanks so that none
+   is longer than `width` columns. Indents the later lines by `indent` columns. */
 void text_print_wrapped(FILE *file, const char *text, int column, int indent, int width);
 
 /* Sets path[size] to the path of file `name` in the folder of this program. Returns false if the

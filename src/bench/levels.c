@@ -22,7 +22,7 @@
 #include "engine/loader.h"
 
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_AT_ONCE = 64 };
-static const double ENOUGH = 2; /* seconds; if timed epochs take longer, LEAST_EPOCHS are enough */
+static const double ENOUGH = 2; /* seconds of timed epochs after which LEAST_EPOCHS are enough */
 
 /* Levels that engine.h does not have: cuBLAS, and the engine that runs on the CPU. */
 enum { CUBLAS = FUSION_EXERCISE + 1, CPU };

@@ -36,8 +36,7 @@ static double best_for(const Record *record, const json_t *epoch) {
   return best;
 }
 
-/* Compares two epochs for qsort by the fields of same_case. If these agree, the slower comes
-   first. */
+/* Compares epochs for qsort by the fields of same_case. If these agree, the slower comes first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   double order = 0;

@@ -39,7 +39,7 @@ struct OptionRow {
   const OptionKind *kind;     /* NULL for --help and --version */
   size_t field;               /* offset of the value in the program's struct */
   double low, high;           /* the smallest and the largest allowed number */
-  const char *const *choices; /* names of the choices, then NULL; the value is an index */
+  const char *const *choices; /* names of the choices, then NULL; an option's value is an index */
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* true if an output's name may also have no ending */

@@ -282,7 +282,7 @@ const char *options_validation_file(const Options *options) {
 }
 
 bool options_validates(const Options *options) {
-  return option_share(options->validation) != 0; /* NAN (a file) is not 0 */
+  return option_share(options->validation) != 0; /* true for NAN, which stands for a file */
 }
 
 bool options_test_is_auto(const Options *options) {

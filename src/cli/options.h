@@ -70,7 +70,7 @@ typedef enum {
 bool options_is_saved(const OptionRow *row);
 
 /* Returns true if --sweep may try values of the option. The option must be saved, have a default
-   and not name a file. --epochs and options of the device, which trials share, are not allowed. */
+   and not name a file. --epochs and options of the device, which trials share, are excluded. */
 bool options_may_be_swept(const OptionRow *row);
 
 /* Returns false if options contradict each other. Replaces --lr auto by the optimizer's usual rate.
@@ -81,8 +81,8 @@ bool options_check(Options *options, Error *error);
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
-/* Returns the fraction of the training rows that --validation holds out. Returns 0 if it is a file
-   or not given. options_validation_file returns the validation file, or NULL if there is none. */
+/* Returns the fraction of the training rows that --validation holds out, or 0 if --validation names
+   a file or none. options_validation_file returns the validation file, or NULL if there is none. */
 double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a fraction above 0 or a file. */

@@ -30,8 +30,8 @@ typedef struct {
   int count;
   bool told;    /* set once the device and the number of runs at once are printed */
   bool several; /* set once many_runs was called with a count above 1 */
-  /* Changes *options, a copy of the common options, to the valid options of run `run`. Returns the
-     run's configuration. */
+  /* Turns *options, a copy of the common options, into the checked options of run `run`. Returns
+     the run's configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
   /* Trains one run. Several threads call it at once, each for another run. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
@@ -86,8 +86,8 @@ enum { DERIVED_PATH = OPTIONS_PATH + 16 };
    FILE.best for its best epoch. See run_files.c. */
 bool run_files_derived(const Options *options, int index, char *path);
 
-/* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "" or is a device or pipe, which
-   is written in place. See run_files.c. */
+/* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "", a device or a pipe. See
+   run_files.c. */
 void run_files_say_wrote(Report *report, const char *path, const char *what);
 
 /* Prints "wrote FILE" for each picture of an evaluation. See run_files.c. */

@@ -63,7 +63,7 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
   return trainer_open(&config, device_open, &r->device, error);
 }
 
-/* ---- how many at once ----------------------------------------------------------------------- */
+/* ---- number of workers ---------------------------------------------------------------------- */
 
 /* Returns the number of workers, which is 1 on a GPU. On the CPU it is one per thread, but no more
    than can train networks of the first run's size in half of the memory. */
@@ -181,7 +181,7 @@ bool many_runs(ManyRuns *r, Error *error) {
   Team team = {.runs = r, .opened = 1};
   Options o;
   while (run_of(r, team.count) < r->count) team.count++;
-  /* Kernels of different networks overlap only in different hardware queues. */
+  /* Kernels of different networks overlap only if they are in different hardware queues. */
   if (r->count > 1) setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   if (r->count > 1 && !source_can_repeat(r->options->train))
     return error_set(error,

@@ -22,7 +22,7 @@ bool run_files_derived(const Options *o, int index, char *path) {
 
 /* Returns a run's options as text for a saved file, or NULL on failure. The caller frees it. */
 static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream is no choice: if memory runs out, it cuts the text without an error. */
+  /* open_memstream would cut the text without an error if memory ran out. */
   const size_t size = options_table.count * (OPTIONS_PATH + 64);
   char *text = calloc(size, 1);
   FILE *file = text ? fmemopen(text, size, "w") : NULL;
@@ -79,7 +79,7 @@ static const char *output_of(const OptionRow *row, const Options *o) {
 
 static const char mnist_test[] = "data/mnist_test.csv";
 
-/* If `path` is the default and only the cache has such a file, sets `path` to the cache's file. */
+/* If `path` is the default and only the cache has the file, sets `path` to the cache's file. */
 static void find_in_cache(char *path, const char *initial) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */

@@ -28,7 +28,7 @@ static TrainerConfig network_config(void *context, int network, Options *o) {
   return trainer_config(o);
 }
 
-/* Keeps an epoch's result (a TrainerEvents.epoch). `context` is the network's row of `epoch`. */
+/* Implements TrainerEvents.epoch: keeps a result in `context`, the network's row of Seeds.epoch. */
 static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
   (void)error;
   ((EpochResult *)context)[result->epoch - 1] = *result;

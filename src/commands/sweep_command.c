@@ -47,7 +47,7 @@ static bool keep_value(Searched *to, const char *text, Error *error) {
   return to->row->kind->set(to->row, text, &checked, error);
 }
 
-/* Adds a value of a list, or a range such as "0.01:0.2:log". Changes `text`. */
+/* Adds one value, or a range such as "0.01:0.2:log", to *to. Changes `text`. */
 static bool add_value(Searched *to, char *text, Error *error) {
   const OptionKind *kind = to->row->kind;
   char *high = strchr(text, ':'), *rest = high ? strchr(high + 1, ':') : NULL;
@@ -204,7 +204,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* each round trains up to epoch epochs / part */
+  int part = 1; /* a round trains until epoch `epochs / part` */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;

@@ -27,8 +27,8 @@ typedef struct {
   Error unanswered;        /* why ranks could not ask each other for signals */
 } Run;
 
-/* Returns true if the run must stop (a TrainerEvents.stop). It must stop after a signal on any
-   rank, or if ranks cannot ask each other for signals. */
+/* Implements TrainerEvents.stop: returns true if the run must stop, after a signal on any rank or
+   because ranks cannot ask each other for signals. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
@@ -44,7 +44,7 @@ static bool save_network(Run *run, bool is_best, Error *error) {
   return true;
 }
 
-/* ---- what happens while it trains --------------------------------------------------------- */
+/* ---- callbacks during training ------------------------------------------------------------ */
 
 /* Prints and logs an epoch. Saves the network if no rows judge it or if it is the best so far. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {

@@ -168,7 +168,7 @@ static double parse_float(const unsigned char *text, size_t length) {
   return *end ? -1 : value;
 }
 
-/* Parses a whole number below `limit`, which may be written with decimals, such as 5.0. */
+/* Parses a whole number below `limit`. The text may have decimals, such as 5.0. */
 static bool parse_whole(const unsigned char *text, size_t length, unsigned limit, unsigned *value) {
   if (parse_integer(text, length, limit, value)) return true;
   const double number = parse_float(text, length);

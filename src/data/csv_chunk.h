@@ -1,6 +1,6 @@
-/* Parses chunks of CSV, which are whole lines, into rows of bytes, with libcsv. The parser starts
-   no thread and opens no file. Several threads can each parse a chunk at the same time. The lines
-   of a chunk are numbered from 0, because only the reader knows how many lines came before. */
+/* Parses CSV with libcsv. A chunk of text is whole lines, which become rows of bytes. The parser
+   starts no thread and opens no file. Several threads can each parse a chunk at the same time.
+   Lines of a chunk count from 0, because only the reader knows the number of earlier lines. */
 #pragma once
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ typedef struct {
 
 /* The rows of some whole lines of text, and the first fault in the lines. */
 typedef struct Chunk {
-  struct Chunk *next; /* the next chunk in a list; only dataset.c uses `next` to `offset` */
+  struct Chunk *next; /* the next chunk in a list; only dataset.c uses fields `next` to `offset` */
   bool parsed;
   bool cut_off;    /* reading the source failed after this chunk */
   uint64_t offset; /* bytes of the file that had been read when the chunk was filled */
@@ -50,7 +50,7 @@ typedef struct {
   struct csv_parser csv;
   Chunk *chunk;               /* the chunk that is being filled */
   uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* the next pixel; where pixels stop, at the label or the row's end */
+  uint8_t *pixel, *row_end;   /* next pixel to fill; where pixels stop: at the label or row end */
   size_t passed, extra;       /* number of labels read in the row; number of surplus fields */
   bool row_on_line, carriage; /* a row began on this line; the line has a carriage return */
 } ChunkParser;

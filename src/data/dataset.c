@@ -60,7 +60,7 @@ struct DatasetReader {
   uint16_t last_label; /* the label of the last delivered row */
   uint64_t offset;     /* Chunk.offset of the last chunk that was delivered to its end */
   uint64_t line;       /* line number of the first line of the chunk `head` */
-  uint64_t blank_line; /* where the blank lines just before `head` start, or CSV_NONE */
+  uint64_t blank_line; /* line where the blank lines just before `head` start, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* Reads CSV. Each line is a row of a label and pixels. Pixels are from 0 to 255.
 
    A reader reads one source from front to back: a file, a pipe or standard input, packed by gzip or
-   not. Its threads take turns reading a chunk of whole lines. They parse their chunks in parallel,
-   each thread with its own libcsv parser. Rows are delivered in file order. A header line, LF or
+   not. One thread at a time reads a chunk of whole lines. The threads parse their chunks in
+   parallel, each with its own libcsv parser. Rows are delivered in file order. A header line, LF or
    CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are accepted. Anything else is an
    error. The reader reports the file's first error, with the file's name, line and column.
 

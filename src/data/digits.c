@@ -125,8 +125,8 @@ typedef struct {
   float x, y;
 } Place;
 
-/* How one writer distorts a digit. Quadratic polynomials bend its coordinates u and v, which are
-   about -1 to 1. Then the digit is stretched, slanted and turned. */
+/* How one writer distorts a digit. Quadratic polynomials bend the coordinates (u, v) of its points,
+   which are from about -1 to 1. Then the digit is stretched, slanted and turned. */
 typedef struct {
   float bend_x[3], bend_y[3];
   float width, slant, cosine, sine;
@@ -176,8 +176,8 @@ static float curve(float a, float b, float c, float d, float t) {
   return b + 0.5f * t * (linear + t * (square + t * cube));
 }
 
-/* Appends the span from place[from] to the next place of a curve from place[first] to place[last].
-   Where a point has no neighbour, the point itself stands in. */
+/* Appends the span of a curve between place[from] and the next place. The curve goes from
+   place[first] to place[last]. Its two end points serve as their own neighbours. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];

@@ -1,6 +1,6 @@
-/* Filters of pictures, which are grids of bytes (height, width) with less than 8 million values.
-   Their time is proportional to the number of values. The time of grid_dilate also grows with the
-   logarithm of the radius. */
+/* Filters for pictures. A picture is a grid (height, width) of fewer than 8 million bytes. The time
+   of a filter is proportional to this number. The time of grid_dilate also grows with the logarithm
+   of the radius. */
 #pragma once
 
 #include <stdbool.h>
@@ -47,6 +47,5 @@ typedef struct {
 
 /* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
    that touch at sides or corners are connected. Sets labels (height, width) to 1 + the region's
-   index, elsewhere to 0. Returns *count regions, which the caller frees, or NULL if memory runs
-   out. */
+   index or to 0. Returns *count regions, which the caller frees, or NULL if memory runs out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* Zeroes new memory. stb 2.27 may read a JPEG's tables although the file does not contain them. */
+/* Zeroes new memory: stb 2.27 reads a JPEG's tables even if the file does not contain them. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns level (x, y) of the shrunk picture: the mean of pixels of the file, drawn over white. */
+/* Returns level (x, y) of the shrunk picture: the mean of the file's pixels there, over white. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;

@@ -49,7 +49,7 @@ static bool find_contrast(const Image *image, Ink *ink) {
     if (light) invert(ground, count);
   }
   /* A closing fills every dark place that is too small for a square of `scale` pixels. It does not
-     change larger places and straight edges (Serra, "Image analysis and mathematical morphology",
+     change larger places or straight edges (Serra, "Image analysis and mathematical morphology",
      1982). */
   for (int twice = 0; good && twice < 2; twice++) {
     good = grid_dilate(ground, ink->width, ink->height, far);
@@ -65,7 +65,7 @@ static bool find_contrast(const Image *image, Ink *ink) {
   return good;
 }
 
-/* Returns the smallest value v such that more than `rank` of the counted values are at most v. */
+/* Returns the value that would stand at index `rank` if all counted values were sorted. */
 static int value_of_rank(const int histogram[256], int rank) {
   int value = 0;
   for (int below = histogram[0]; below <= rank; below += histogram[value]) value++;
@@ -139,8 +139,8 @@ static const Region *find_largest(const Ink *ink) {
   return largest[largest[0] == NULL];
 }
 
-/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest. The pieces
-   do if one of them is small and their boxes overlap or nearly overlap. */
+/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest: one piece
+   is small, and their boxes overlap or nearly overlap. */
 static bool belong(Box a, Box b) {
   enum { GAP = 12 }; /* the gap is at most 1 / GAP of the higher piece's height */
   const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
@@ -306,11 +306,7 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
 /* Sizes and centres the ink in `box` like MNIST's digits. `level` is `width` pixels wide. The
    strongest pixel becomes 255. Scaling makes thin lines grey, but MNIST has no pale digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
-  enum {
-    MNIST_BOX = 20,
-    MNIST_SIDE = 28
-  }; /* in pixels: side of a digit's box, side of a
-        picture */
+  enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* pixels: side of a digit, side of a picture */
   const double factor = round(side * MNIST_BOX / (double)MNIST_SIDE) / box_extent(box);
   const int across = max_int(1, (int)round(box_width(box) * factor)),
             down = max_int(1, (int)round(box_height(box) * factor));
