@@ -24,7 +24,7 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   }
 }
 
-/* Updates all parameters and writes the planes of the weights. Each thread has four neighbours. */
+/* Updates all parameters and writes the planes of the weights. Each thread has four parameters. */
 __global__ void __launch_bounds__(THREADS)
     optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(THREADS)
     renew<1>(terms_of(planes), planes.rows, first, w);
 }
 
-/* Moves the average towards the parameters. One thread per value reads 8 bytes and writes 4. */
+/* Updates the average of each parameter. One thread per value reads 8 bytes and writes 4. */
 __global__ void __launch_bounds__(THREADS)
     average(BatchView batch, float decay, float *d_average, const float *d_w, size_t count) {
   const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;

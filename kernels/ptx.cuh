@@ -37,7 +37,7 @@ template <auto BARRIER> __device__ inline void wait(int threads) {
   asm volatile("bar.sync %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
 }
 
-/* Arrives at the barrier without waiting. */
+/* Arrives at barrier BARRIER of the block without waiting. */
 template <auto BARRIER> __device__ inline void arrive(int threads) {
   __syncwarp();
   asm volatile("bar.arrive %0, %1;" ::"n"((int)BARRIER), "r"(threads) : "memory");
@@ -58,13 +58,13 @@ __device__ inline uint32_t pack_bf16(float first, float second) {
 #endif
 }
 
-/* Rounds two floats to fp16, the first into the lower half. Larger floats become infinity. */
+/* Rounds two floats to fp16, the first into the lower half. Overflow gives infinity. */
 __device__ inline uint32_t pack_fp16(float first, float second) {
   const __half2 pair = __floats2half2_rn(first, second);
   return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* Returns the two floats of a packed pair. */
+/* Converts a packed pair of halves to two floats. */
 __device__ inline float2 unpack_fp16(uint32_t packed) {
   return __half22float2(*reinterpret_cast<const __half2 *>(&packed));
 }
@@ -126,13 +126,13 @@ __device__ inline uint32_t shared_address(const void *p) {
 
 /* ---- copies from global to shared memory in the background (cp.async) --------------------- */
 
-/* Copies `bytes` (0 to 16) bytes to `to`, which is aligned, and writes zeros up to 16 bytes. */
+/* Copies the first `bytes` (0 to 16) of 16 bytes, and sets the others to 0. `to` is aligned. */
 __device__ inline void copy_16_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 
-/* Works like copy_16_bytes() with 4 instead of 16 bytes. */
+/* Copies the first `bytes` (0 to 4) of 4 bytes, and sets the others to 0. `to` is aligned. */
 __device__ inline void copy_4_bytes(uint32_t to, const void *from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
@@ -143,7 +143,7 @@ __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until all groups of this thread but the newest GROUPS have finished. */
+/* Waits until at most GROUPS of this thread's groups of copies, the newest, are unfinished. */
 template <int GROUPS> __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }

@@ -5,7 +5,7 @@
 
 namespace {
 
-/* Writes the order of an epoch. Each thread writes one position. */
+/* Writes the order of an epoch's rows. Each thread writes one row number. */
 __global__ void order_kernel(uint32_t *d_order, uint32_t first_row, uint32_t rows, bool shuffled,
                              uint64_t key) {
   const uint32_t p = blockIdx.x * blockDim.x + threadIdx.x;
@@ -19,7 +19,7 @@ __global__ void begin_kernel(StepState *d_state, StepState state) {
   __threadfence();
 }
 
-/* Moves the state on by `positions`. The grid is one thread. */
+/* Advances the state's position by `positions`. The grid is one thread. */
 __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
   d_state->position += positions;
   __threadfence();
@@ -27,7 +27,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Returns true if position p belongs to the share. The first step starts at `position`. */
+/* Returns true if the row at p is in this rank's share of its step. `position` starts a step. */
 __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int THREADS = 256;
 
-/* Returns this thread's number in the grid. */
 __device__ size_t thread_of_grid() {
   return (size_t)blockIdx.x * THREADS + threadIdx.x;
 }

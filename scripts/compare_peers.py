@@ -208,7 +208,7 @@ def prepare_jax():
     return len(x), measure
 
 
-# The name of a framework, what is measured, and a function that returns (rows, measure) for run_cases.
+# Per framework: its name, what is measured, and a function that returns (rows, measure) for run_cases.
 FRAMEWORKS = {"jax": ("JAX", "epoch in one lax.scan", prepare_jax),
               "torch": ("PyTorch", "torch.compile, epoch in one graph", prepare_torch)}
 

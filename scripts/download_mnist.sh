@@ -49,8 +49,8 @@ fail() {
 # is_whole FILE NAME succeeds if FILE has the content that belongs to NAME.
 is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
 
-# fetch SOURCE NAME prints a file from a folder, plain or gzipped, or from a mirror by https. A mirror
-# must answer within 5 seconds and must never pause for 10 seconds.
+# fetch SOURCE NAME prints file NAME or NAME.gz. SOURCE is a folder, or a mirror that is read by https.
+# A mirror must answer within 5 seconds and must never pause for 10 seconds.
 fetch() {
   if [ -z "${MNIST_SOURCE-}" ]; then
     curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 "$1/$2.gz"

@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.." || exit
 
 results=docs/results/gpu-check.txt work=build/gpu-check
 parts=(tests sanitizers mnist older)
-# The test programs with tests that need a GPU. Some of their other tests are skipped for other reasons.
+# The test programs that have tests which need a GPU.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc} program=./mlp-train
@@ -53,7 +53,7 @@ beside() {
 
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
-# counts [NAME] prints the counts in the last run's line "NAME: 3 passed, 0 failed, 0 skipped", or the sum.
+# counts [NAME] prints "3 passed, 0 failed, 0 skipped" of program NAME or of all programs in the last run.
 counts() { said | sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" | tail -n 1 | grep . || echo 'did not run'; }
 
 check_tests() {
@@ -68,8 +68,8 @@ check_tests() {
 
 # ---- compute-sanitizer -----------------------------------------------------------------------
 
-# Each line has a program, the multiprocessors that it may use under racecheck and synccheck, and its checks.
-# If a check names a test, only that test runs. The checks that take longest come first.
+# Each line has a program, the number of multiprocessors that it may use under racecheck and synccheck, and
+# its checks. CHECK=TEST runs only that test. The checks that take longest come first.
 #
 # racecheck and initcheck do not understand the copy engine's copies or mbarriers. Hazards in shared memory
 # come from kernels, not from the loader, so one program that runs all kernels is enough to find them.
@@ -98,7 +98,7 @@ sanitize() {
   [ "$tool" != memcheck ] || options=(--report-api-errors no)
   [[ $tool$2 != @(synccheck|racecheck)1 ]] || limits+=(MLP_TEST_GPU=1024:1)
   [ "$filter" != "$tool" ] || filter='*'
-  # Long ranges are skipped: every step takes long here, and the first steps run all kernels.
+  # Skips tests of long ranges: each step is slow here, and the first steps already run all kernels.
   run 300 env "${limits[@]}" TEST_QUICK=1 TEST_FILTER="$filter" TEST_SKIP='*long_ranges*' "$sanitizer" --tool "$tool" \
     --error-exitcode 9 "${options[@]}" "build/$1" || status=$?
   text=$(said | sed -nE 's/^=* *(ERROR|RACECHECK) SUMMARY: //p' | tail -n 1)
@@ -206,7 +206,7 @@ check_older() {
   for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
   wait
-  # The planning code is told that this GPU has 99 KB, 66 multiprocessors and no clusters.
+  # MLP_TEST_GPU makes the planning code see 99 KB of shared memory, 66 multiprocessors and no clusters.
   run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
   record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
@@ -214,8 +214,8 @@ check_older() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# Writes the record. It has the sections of this run, and other sections of the earlier record if its GPU
-# and sources are the same.
+# Writes the record: the sections of this run, and the earlier record's other sections if the earlier run
+# had the same GPU and sources.
 join() {
   local name same
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(<"$work/header")" ] && same=$(<"$results")

@@ -30,7 +30,7 @@ MAKE = ["make", "-s", "-j2", "SETUP=0", "CUDA=0", "GPUS=", f"BUILD={PLACE}", f"P
         "CFLAGS=-O0 -g --coverage"]
 SWAPS = dict(pair.split("→") for pair in "==→!= !=→== <→<= <=→< >→>= >=→> &&→|| ||→&& +→- -→+ *→/ /→* "
              "+=→-= -=→+= ++→-- --→++ true→false false→true !→".split())
-# What the first alternatives match is never changed: comments, strings, preprocessor lines, ->.
+# Comments, strings, preprocessor lines and -> are matched first, as whole tokens, and never changed.
 TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^ *#[^\n]*|->"
                    r"|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|<<|>>|[A-Za-z_]\w*|\d[\w.]*|\S", re.S | re.M)
 
@@ -124,7 +124,7 @@ def main():
                 runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
         random.Random(int(sys.argv[2])).shuffle(changes)
-        # Some changes do not compile, so a quarter more are drawn.
+        # Some changes do not compile, so a quarter more are tried than are needed.
         jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
         for verdict in filter(None, pool.imap(judge, jobs)):
             if len(said) < count:

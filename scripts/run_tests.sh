@@ -13,9 +13,9 @@
 set -euo pipefail
 export LC_ALL=C # otherwise bash would complain in every scenario if the locale is not installed
 
-# Reads a program's TAP output. Prints the numbers of passed, failed and skipped tests, then the reason of
-# each skipped test: the line before it. The plan, "1..N", shows if tests are missing. A skipped test
-# is, depending on cmocka's version, "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
+# Reads a program's TAP output. Prints the numbers of passed, failed and skipped tests. Then, for each
+# skipped test, prints the line before its result, which is the reason. The plan, "1..N", shows if tests are
+# missing. Versions of cmocka report "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
 # shellcheck disable=SC2016 # awk expands $0
 export summary='
 /^1\.\.[0-9]+$/     { planned += substr($0, 4); next }

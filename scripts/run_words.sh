@@ -27,10 +27,10 @@ median() {
     END { if (NR) printf "%.2f", (value[int((NR + 1) / 2)] + value[int(NR / 2) + 1]) / 2 }'
 }
 
-# at_least VALUE LEAST succeeds if VALUE >= LEAST. An empty VALUE is less.
+# at_least VALUE LEAST succeeds if VALUE >= LEAST. It fails if VALUE is empty.
 at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
 
-# word LINE NAME prints, without its colon, the word after NAME in the line that begins with LINE.
+# word LINE NAME prints the word after NAME in the line that begins with LINE, without a final colon.
 word() {
   awk -v line="$1" -v name="$2" '
     $1 == line { for (i = 1; i < NF; i++) if ($i == name) { sub(/:$/, "", $(i + 1)); print $(i + 1) } }'

@@ -49,7 +49,7 @@ cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
-# The text is checked without expanding macros. A macro cannot make a refused name, since it may not join parts.
+# The text is checked without expanding macros. A macro cannot make a refused name, since ## is refused.
 HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
@@ -130,7 +130,7 @@ if [ "$kind" = emulator ]; then
     renamed+=("--redefine-sym=$function=__tsan_${function#__}")
   done
 fi
-# Every C++ file has the symbol DW.ref...; the linker keeps one of them.
+# Symbol DW.ref... stays global. Every C++ file has this symbol, and the linker keeps one copy.
 renamed+=(--keep-global-symbol={launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}},DW.ref.__g{xx,cc}_personality_v0})
 # Symbols that every C++ file may have (comdat) become local, because another sealed file has the same symbols.
 ld -r --force-group-allocation object.o -o flat.o

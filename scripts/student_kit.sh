@@ -22,7 +22,7 @@ rm -rf "$kit" "$kit.tar.gz"
 mkdir -p "$kit"
 tar -cf - "${files[@]}" | tar -xf - -C "$kit"
 cp src/exercise/kit.mk "$kit/Makefile"
-# Links to files that the kit lacks become plain text, even links that continue on the next line.
+# Turns links to files that the kit lacks into plain text. A link may continue on the next line.
 find "$kit" -name '*.md' -exec perl -0777 -pi -e '
   ($folder = $ARGV) =~ s|[^/]*$||;
   s{\[([^]]*)\]\((?![^)#]*://)([^)#]+)(#[^)]*)?\)}{-e $folder . $2 ? $& : $1}ge' {} +

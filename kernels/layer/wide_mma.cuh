@@ -20,13 +20,13 @@ namespace wide::mma {
 
 constexpr int WARPS = 4, THREADS = 32 * WARPS;
 constexpr int DEPTH = 32;                        /* number of values along k in a stage */
-constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one is filled while another is multiplied */
+constexpr int LEAST_STAGES = 2, MOST_STAGES = 4; /* one stage fills while another is multiplied */
 
 /* A tile of SIDE x SIDE. Each of 2 x 2 warps has a quarter of the tile. */
 template <int SIDE_, int BLOCKS_> struct Tile {
   static constexpr int SIDE = SIDE_, WARP_SIDE = SIDE / 2;
   static constexpr int BLOCKS = BLOCKS_; /* blocks that a multiprocessor holds at once */
-  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* of one term of an operand, per stage */
+  static constexpr int TERM_BYTES = 2 * SIDE * DEPTH; /* one term of an operand in a stage */
 };
 using LargeTile = Tile<128, 2>;
 using SmallTile = Tile<64, 4>;
@@ -41,7 +41,6 @@ struct Operand {
   int pitch;
 };
 
-/* One product of a launch. */
 struct Product {
   Operand a, b;
   int m, n, k;
@@ -58,7 +57,7 @@ template <class Epilogue> struct Products {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* An operand's part of a stage: LINES lines of WORDS words of 16 bytes, for each term. */
+/* One term of an operand in a stage: LINES lines, each of WORDS words of 16 bytes. */
 template <Major MAJOR, int SIDE> struct Slab {
   static constexpr int BYTES = 2 * SIDE * DEPTH;
   static constexpr int LINES = MAJOR == ALONG_K ? SIDE : DEPTH;
@@ -72,13 +71,13 @@ template <Major MAJOR, int SIDE> struct Slab {
   }
 };
 
-/* The words of an operand that one thread copies: one word of every APART-th line. */
+/* The words of an operand that one thread copies: one word in every APART-th line. */
 template <Major MAJOR, int SIDE> struct Copies {
   using S = Slab<MAJOR, SIDE>;
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
   static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
   const uint16_t *from;
-  int line, column; /* place of the next stage's first word in the planes */
+  int line, column; /* where the next stage's first word is in the planes */
   int place;
 
   /* `first` is the tile's first row of A or first column of B. */
@@ -90,7 +89,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     from = o.d + (size_t)line * o.pitch + column;
   }
 
-  /* Starts to copy the next DEPTH along k to shared memory, with zeros beyond `sides` and `k`. */
+  /* Starts to copy the next DEPTH of k to a stage. Writes zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
@@ -109,8 +108,8 @@ template <Major MAJOR, int SIDE> struct Copies {
   }
 };
 
-/* Loads a lane's part of fragments of 16 sides x 16 k. Of the four 8 x 8 matrices of a fragment,
-   the second has the next 8 sides in A, and the next 8 k in B. */
+/* Loads fragments of 16 sides x 16 k for mma.sync. A fragment is four matrices of 8 x 8. The second
+   matrix is 8 sides further on in A, and 8 k further on in B. */
 template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
   using S = Slab<MAJOR, SIDE>;
   uint32_t at;
@@ -120,8 +119,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Loads the fragment that is 16 i sides and 16 * step k further on. An exclusive or moves along a
-     line, because the line is swizzled by an exclusive or. */
+  /* Loads the fragment that is 16 i sides and 16 * step k after the first fragment. The exclusive
+     or moves along a line, because lines are swizzled by exclusive or. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
@@ -142,14 +141,13 @@ __device__ inline void await_oldest(int stages) {
     await_groups<MOST_STAGES - 2>();
 }
 
-/* A warp's quarter of a tile. */
 template <class Kind, class Tile> struct Quarter {
   static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
   static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
   using Epilogue = typename Kind::Epilogue;
-  float sum[DOWN][ACROSS][4]; /* a lane's part of pieces of 16 x 8, as in mma_m16n8k16() */
+  float sum[DOWN][ACROSS][4]; /* sums of each 16 x 8 as mma_m16n8k16() gives them to a lane */
 
-  /* Return the first row and column of the warp's quarter in the tile. */
+  /* Return the first row and the first column of the warp's quarter in the tile. */
   static __device__ int warp_row() {
     return threadIdx.x / 64 * WIDTH;
   }
@@ -157,7 +155,7 @@ template <class Kind, class Tile> struct Quarter {
     return threadIdx.x / 32 % 2 * WIDTH;
   }
 
-  /* Multiplies one stage: for every 16 along k all products of terms, the smallest first. */
+  /* Multiplies one stage, 16 k at a time. Adds all products of terms, small products first. */
   template <int TERMS_A, int TERMS_B> __device__ void multiply_stage(uint32_t stage) {
     const Fragments<Kind::A, true, SIDE> from_a(stage, warp_row());
     const Fragments<Kind::B, false, SIDE> from_b(stage + TERMS * Tile::TERM_BYTES, warp_column());
@@ -178,7 +176,6 @@ template <class Kind, class Tile> struct Quarter {
     }
   }
 
-  /* Computes the sums of a tile. */
   template <int TERMS_A, int TERMS_B>
   __device__ void multiply_tile(const Product &p, int row, int column, int stages, uint32_t ring) {
     constexpr int BYTES = STAGE_BYTES<TERMS, Tile>;
@@ -197,18 +194,18 @@ template <class Kind, class Tile> struct Quarter {
     for (int block = 0; block < stages - 1; block++, free += BYTES) copy(block, free);
 #pragma unroll 1
     for (int block = 0; block < blocks; block++) {
-      await_oldest(stages); /* this thread's part of the stage has arrived */
-      __syncthreads();      /* all parts have arrived, and all warps have read the previous stage */
+      await_oldest(stages); /* this thread's copies to the stage have arrived */
+      __syncthreads();      /* all copies have arrived; all warps have read the previous stage */
       copy(block + stages - 1, free);
       multiply_stage<TERMS_A, TERMS_B>(filled);
       free = filled;
       filled = filled + BYTES == end ? ring : filled + BYTES;
     }
     await_groups<0>();
-    __syncthreads(); /* finish_tile() overwrites the ring */
+    __syncthreads(); /* finish_tile() will overwrite the ring */
   }
 
-  /* Finishes a warp's quarter, 16 rows at a time, through shared memory. */
+  /* Finishes the warp's quarter of the tile, 16 rows at a time, through shared memory. */
   template <bool FULL>
   __device__ void finish_tile(const Epilogue &epilogue, const Product &p, int row, int column,
                               float *piece) const {
@@ -225,7 +222,7 @@ template <class Kind, class Tile> struct Quarter {
         r[q] = row + 16 * part + lane / LANES + q * (32 / LANES);
         prefetched[q] = epilogue.template prefetch<FULL>(r[q], p.m, column);
       }
-      __syncwarp(); /* the previous part has been read */
+      __syncwarp(); /* the whole warp has read the previous 16 rows */
       unrolled (own, DOWN)
         if (own == part)
           unrolled (j, ACROSS)

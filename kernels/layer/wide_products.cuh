@@ -15,9 +15,9 @@
    An Epilogue splits a result into terms once. It gets four neighbours of a row of C at a time:
 
      once()        returns what a tile loads once
-     is_full()     returns whether columns up to a given end all exist and Quads are aligned words
-     prefetch()    loads what store() needs; if not FULL, it may be called out of bounds
-     store()       finishes and stores the neighbours, in bounds
+     is_full()     returns whether all columns before a given end exist and every Quad is aligned
+     prefetch()    loads what store() needs; may be called out of bounds unless FULL
+     store()       finishes and stores those neighbours that are in bounds
      store_last()  stores the last column of C if it has an array of its own (LAST_APART) */
 #pragma once
 
@@ -31,7 +31,7 @@ namespace wide {
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* an extra factor for sums of the last column, because its 1 was not scaled */
+  float one;      /* extra factor for biases: the column of ones lacks the input's scale */
   float unscaled; /* the factor that removes the scales from a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
@@ -52,7 +52,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores the neighbours that are in the row. */
+/* Stores four neighbours from `column` on, except values beyond the row. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
@@ -134,7 +134,7 @@ template <int TERMS_> struct Backward {
 
 /* ---- update --------------------------------------------------------------------------------- */
 
-/* Applies the momentum rule to W and b, or stores their gradient. Column `in` of C is the bias. */
+/* Applies the momentum rule to W and b, or stores their gradient. Column `in` of C is for b. */
 template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
@@ -143,7 +143,7 @@ template <int TERMS_> struct Update {
     static constexpr bool LAST_APART = true;
     Terms w;
     UpdateRule rule;
-    const StepState *d_state; /* has the learning rate */
+    const StepState *d_state; /* holds the learning rate */
     const float *d_scale;     /* scale of the input */
     struct Prefetched {
       Quad w, v;
@@ -172,7 +172,7 @@ template <int TERMS_> struct Update {
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w, once.scale);
     }
-    /* Finishes the biases of several rows at once. Ignores rows from `out` on. */
+    /* Updates COUNT biases, or stores their gradient. Ignores rows from `out` on. */
     template <int COUNT>
     __device__ void store_last(const int (&o)[COUNT], const float (&gradient)[COUNT], int out,
                                const Once &once) const {
@@ -198,12 +198,12 @@ template <int TERMS_> struct Update {
 
 /* ---- tiles of C ------------------------------------------------------------------------------ */
 
-/* Returns a value's place in shared memory. Columns are swizzled, so lanes use different banks. */
+/* Returns a sum's index in shared memory. Columns are swizzled, so lanes use different banks. */
 template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the sums v of a quad. If C's last column is in the quad, returns its sum. */
+/* Finishes and stores the four sums v. If one is in C's last column, returns that sum. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,
@@ -216,8 +216,8 @@ __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row
   return e == 0 ? sum.value[0] : e == 1 ? sum.value[1] : e == 2 ? sum.value[2] : sum.value[3];
 }
 
-/* Stores the last column of C if the epilogue treats it apart and it is one of the four columns
-   that start at `column`. */
+/* Stores C's last column if it is one of the four columns from `column` on. Does nothing unless the
+   epilogue has a separate array for this column (LAST_APART). */
 template <bool FULL, class Product, class Epilogue, int COUNT>
 __device__ void finish_last(const Epilogue &epilogue, const Product &p, const int (&row)[COUNT],
                             int column, const float (&last)[COUNT], const Once &once) {
@@ -227,27 +227,27 @@ __device__ void finish_last(const Epilogue &epilogue, const Product &p, const in
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* One product. m, n and k are rows or columns of the planes; the column of ones may be included. */
+/* One product: C is m x n, summed over k. In an Update, n counts the column of ones, too. */
 struct Factors {
   Planes a, b;
   int m, n, k;
   bool pixels; /* the layer's input is pixels, which have one plane */
 };
 
-/* The work of a launch: `count` products of a kind. */
+/* The work of a launch: `count` products of the same kind. */
 template <class Kind> struct Work {
   Factors product[MAX_PRODUCTS];
   typename Kind::Epilogue epilogue[MAX_PRODUCTS];
   int count;
 
-  /* Returns the number of tiles of (rows, columns), over all products. */
+  /* Returns how many tiles of rows x columns all products have together. */
   int tiles(int rows, int columns) const {
     int sum = 0;
     for (int i = 0; i < count; i++)
       sum += ceil_div(product[i].m, rows) * ceil_div(product[i].n, columns);
     return sum;
   }
-  /* Returns the largest k. */
+  /* Returns the largest k of all products. */
   int depth() const {
     int k = 0;
     for (int i = 0; i < count; i++) k = product[i].k > k ? product[i].k : k;
@@ -255,7 +255,7 @@ template <class Kind> struct Work {
   }
 };
 
-/* The two ways to multiply. They return cudaErrorNotSupported on a device that lacks them. */
+/* Launch the products. multiply_by_wgmma() returns cudaErrorNotSupported if it was not built. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream);
 template <class Kind>
@@ -272,7 +272,7 @@ bool has_wgmma();
 
 /* The facts about the current device that a launch depends on. */
 struct Gpu {
-  int multiprocessors, shared_bytes; /* shared_bytes: per multiprocessor */
+  int multiprocessors, shared_bytes; /* shared_bytes of each multiprocessor */
 };
 
 static inline cudaError_t ask_gpu(Gpu *gpu) {

@@ -1,5 +1,5 @@
 /* Launches the kernel of wide_wgmma.cuh: products of wide layers on compute capability 9.0. The
-   Makefile compiles this file for sm_90a. If it cannot, the launcher returns an error. */
+   Makefile compiles this file for sm_90a. If nvcc cannot do so, the launcher returns an error. */
 #include "layer/wide_products.cuh"
 
 #ifdef HAVE_SM_90A
@@ -47,8 +47,8 @@ int choose_splits(int tiles, int k, const Capacity &capacity) {
   return best;
 }
 
-/* Pairs a product's tiles down or across, whichever leaves fewer tiles without a partner. If both
-   leave equally many, the pair shares the longer operand. */
+/* Pairs a product's tiles down (same columns) or across (same rows), whichever leaves fewer tiles
+   without a partner. If both leave equally many, the tiles of a pair share the larger operand. */
 void pair_tiles(Product &p, int columns, bool input_is_a) {
   const int down = ceil_div(p.m, TILE), across = ceil_div(p.n, columns);
   const int idle_down = down % 2 * across, idle_across = across % 2 * down;
@@ -58,7 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs no tiles if more than a tenth would lack a partner. */
+/* Divides the work among blocks. Pairs tiles only if at most a tenth would lack a partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {
@@ -88,19 +88,19 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch. `half` counts tiles of pixels, which take half of the time. */
+/* The tiles of a launch. `half` counts tiles whose input is pixels, which take half as long. */
 struct Tiles {
   int whole, half;
 };
 
-/* Returns how long all tiles take together. A whole tile takes 1. */
+/* Returns how long a launch takes if a tile takes 1, or 0.5 if its input is pixels. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are faster than 128 x 128. A block of k takes 1. */
+/* Returns true if tiles of 128 x 256 are faster than 128 x 128. One block of k takes time 1. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -125,7 +125,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks how many clusters of each size the first device runs at once. A GPC must hold a cluster. */
+/* Asks how many clusters of each size run at once on this device. A cluster fits into one GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -162,8 +162,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Also returns false if the other kernels were compiled for another architecture, because
-   launch_pdl() expects one architecture for all. */
+/* The program's other kernels must be compiled for compute capability 9.0, too, because
+   launch_pdl() expects one architecture for all kernels. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;
@@ -177,7 +177,6 @@ bool has_wgmma() {
   return has;
 }
 
-/* Large tiles pay if each multiprocessor has several large tiles to compute. */
 template <class Kind>
 cudaError_t multiply_by_wgmma(const Work<Kind> &work, const BatchView &batch, cudaStream_t stream) {
   Gpu gpu;

@@ -33,9 +33,8 @@ constexpr int GROUP = 128;         /* threads of a warpgroup */
 constexpr int THREADS = 3 * GROUP; /* one warpgroup for the producer, two for the consumers */
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
-/* The two schedules of the consumers. */
 struct PingPong {
-  static constexpr bool TURNS = true; /* a consumer has every second tile, not half of each tile */
+  static constexpr bool TURNS = true; /* consumers take turns at whole tiles */
   static constexpr int COLUMNS = TILE;
 };
 struct Cooperative {
@@ -43,45 +42,44 @@ struct Cooperative {
   static constexpr int COLUMNS = 2 * TILE;
 };
 
-/* One product of a launch. */
 struct Product {
   CUtensorMap a, b; /* the copy engine's descriptions of the planes */
   int m, n, k;
   const float *d_scales[2]; /* scales of a and b */
   bool pixels;              /* the layer's input is pixels, which have one plane */
-  int first_unit;   /* number of the product's first unit; the next product's units follow */
-  int down, across; /* tiles of a unit: 1 x 1, or for a pair 2 x 1 or 1 x 2 */
+  int first_unit;           /* the product's units are first_unit, first_unit + 1, ... */
+  int down, across;         /* tiles of a unit: 1 x 1, or for a pair 2 x 1 or 1 x 2 */
   int units_down;
 };
 
-/* A launch. The blocks of a cluster share a unit: two tiles, or the k of one tile. */
+/* A launch. A cluster computes one unit at a time: two tiles if `pair`, else one tile. */
 template <class Epilogue> struct Products {
   Product product[MAX_PRODUCTS];
   Epilogue epilogue[MAX_PRODUCTS];
   int count, units;
-  int splits, pair; /* a cluster has 2 blocks if `pair`, else `splits` (1 or more) */
+  int splits, pair; /* blocks of a cluster: 2 if `pair`, else `splits` (1 or more) */
 };
 
 /* ---- units ---------------------------------------------------------------------------------- */
 
-/* This block's part of a unit: a tile and a range of k. */
+/* What this block computes of a unit: a tile, summed over a range of k. */
 struct Unit {
   int product, row, column; /* row and column of the tile's first element */
-  int first_block, blocks;  /* in blocks of BLOCK k */
+  int first_block, blocks;  /* the range of k, counted in blocks of BLOCK values */
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* Stages of shared memory. A block of k is 32 values along k of both operands. The blocks of k that
-   a multiprocessor copies form a sequence; block number p goes to stage p % STAGES. A stage has
-   patches of A, then of B: all terms of 64 rows (or columns) of C, then all terms of the next 64.
-   If B lies ALONG_K, a term's columns all lie together, because wgmma takes them as one operand. */
+/* A ring of stages in shared memory. A stage has one block of k: 32 values along k of A, then of B.
+   The p-th block of k that the producer copies goes to stage p % STAGES. Operands are stored as all
+   terms of 64 rows or columns, then all terms of the next 64. Only B ALONG_K is stored term by
+   term, because wgmma takes all columns of a term as one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
-  /* 256 bytes are for barriers */
+  /* the bytes for stages; 256 bytes are for barriers */
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
@@ -89,7 +87,7 @@ template <int TERMS, class Schedule> struct Ring {
   uint64_t filled[STAGES], free[STAGES];
   uint64_t turn[2]; /* barriers that say which consumer multiplies, if consumers take turns */
 
-  /* `blocks` is the number of blocks whose consumers read what this block copies. */
+  /* Initialises the barriers. `blocks` is how many blocks read what a block copies: 2 if `pair`. */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -107,7 +105,8 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies a block of k of WIDTH rows (or columns). If `both` of a pair use it, each copies half. */
+/* Copies a block of k of WIDTH rows or columns. If both blocks of a pair need them (`both`), this
+   block copies half of them to both blocks. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -122,7 +121,8 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of B if B lies ALONG_K: one box. In a pair, a box is half of one term. */
+/* Copies a block of k of B if B lies ALONG_K. A box has all terms of all columns. If both blocks of
+   a pair need B (`both`), a box has one term of half the columns, which goes to both blocks. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -136,12 +136,13 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's part of a tile. Each half of its rows or columns is laid out as in multiply_128(). */
+/* A thread's sums of a tile: 64 sums of each half, in the order of multiply_128(). PingPong's
+   halves are 64 rows each, Cooperative's halves are 128 columns each. */
 struct Accumulators {
   float sum[128];
 };
 
-/* Stores 8 rows of a half, those with `r` as in multiply_128(): COUNT columns from `first` on. */
+/* Stores COUNT columns, from `first` on, of 8 rows: those of `half` and of multiply_128()'s r. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -153,10 +154,10 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
   }
 }
 
-/* A warp finishes a part, 8 rows x 128 columns, in pieces of 32 columns: 8 quads per lane. */
+/* A warp's sums are four parts of 8 rows x 128 columns. Each lane finishes 8 quads of a part. */
 constexpr int QUADS = 8, PARTS = 4;
 
-/* Return the row in a part, and the column, of a lane's quad. Piece i has quads 2 i and 2 i + 1. */
+/* Return the row and the column of a lane's quad in a part. Piece i has quads 2 i and 2 i + 1. */
 __device__ inline int row_of_quad(int quad) {
   return threadIdx.x % 32 / 8 + 4 * (quad % 2);
 }
@@ -182,8 +183,8 @@ template <class Kind, class Schedule> struct Block {
   Ring &ring;
   int rank; /* this block's rank in the cluster */
 
-  /* Returns the unit that a cluster computes in a turn. Every second turn counts backwards, so that
-     a short unit follows a long unit. */
+  /* Returns the unit that a cluster computes in a turn. Every second turn hands out units in
+     reverse order, so that a cluster gets a short unit after a long unit. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -202,7 +203,6 @@ template <class Kind, class Schedule> struct Block {
     return u;
   }
 
-  /* The producer fills the stages of all units of this block. */
   __device__ void produce(int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -227,7 +227,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage: for 16 k all products of terms, smallest first. Pixels have one term. */
+  /* Multiplies one stage, 16 k at a time. Adds all products of terms, small products first. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
     constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
@@ -249,7 +249,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Tells every producer that fills this stage that this warp has read the stage of `position`. */
+  /* Tells the producer, or both producers of a pair, that this warp has read a stage. */
   __device__ void release(unsigned position) const {
     if (threadIdx.x % 32 != 0) return;
     uint64_t *free = &ring.free[ring.stage_of(position)];
@@ -259,10 +259,10 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. The other consumer may start
-     when the last stage is filled. An earlier start would be wrong, because a barrier can tell only
-     its last phase from the current phase. Every warp gives this signal; otherwise a warp could be
-     two turns ahead of the slowest warp. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. If consumers take turns, every
+     warp signals the other consumer to start when the last stage is filled. After an earlier
+     signal, the other consumer could take an old phase of a barrier for a new one. Without a signal
+     from every warp, a warp could be two turns ahead of the slowest warp. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -290,7 +290,7 @@ template <class Kind, class Schedule> struct Block {
       asm volatile("" : "+f"(c.sum[e])::"memory");
   }
 
-  /* Return a part's first row and column in the tile. */
+  /* Return the first row and the first column of a part in the tile. */
   static __device__ int row_of_part(int group, int part) {
     const int warp = threadIdx.x % GROUP / 32;
     return (TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
@@ -307,7 +307,7 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes this consumer's part of a tile. Only loops over accumulators must be unrolled. */
+  /* Finishes this consumer's sums of a tile. Loops that index the accumulators must be unrolled. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {
@@ -318,7 +318,7 @@ template <class Kind, class Schedule> struct Block {
       typename Epilogue::Prefetched prefetched[QUADS];
       prefetch_part<FULL>(epilogue, p.m, row, column, prefetched);
       unrolled_by (q, QUADS, 2) {
-        __syncwarp(); /* the previous piece has been read */
+        __syncwarp(); /* the whole warp has read the previous piece */
         unrolled (own, PARTS)
           if (own == part) store_rows<PIECE>(c, own / 2, own % 2, PIECE * q / 2, piece, 0);
         __syncwarp();
@@ -336,7 +336,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Both consumers finish every splits-th row of the tile, from this block's rank on. */
+  /* Finishes rows rank, rank + splits, rank + 2 splits, ... of the tile, with both consumers. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -368,7 +368,7 @@ template <class Kind, class Schedule> struct Block {
     finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 
-  /* A consumer computes half of each unit of this block or, if TURNS, every second unit. */
+  /* Runs a consumer, which computes every second unit if TURNS, otherwise half of every unit. */
   __device__ void consume(int group, int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -396,16 +396,16 @@ template <class Kind, class Schedule> struct Block {
   }
 };
 
-/* Computes the products of a launch. Grid: clusters of blocks that share units. Block: a producer
-   thread and two consumers. A tile needs k * (TILE + COLUMNS) numbers of every term; in a pair, the
-   other block copies half of one operand. A product of terms takes 2 k TILE COLUMNS operations. */
+/* Computes the products of a launch. Grid: clusters of blocks. Block: a producer thread and two
+   consumers. A tile needs k * (TILE + COLUMNS) numbers of every term. In a pair, the other block
+   copies half of one operand. Each product of terms takes 2 k TILE COLUMNS operations per tile. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {
   extern __shared__ unsigned char shared[];
   using Ring = wgmma::Ring<Kind::TERMS, Schedule>;
   Ring &ring = *reinterpret_cast<Ring *>(shared + (1024 - shared_address(shared) % 1024) % 1024);
-  /* the shuffle tells the compiler that a warp has one value */
+  /* the shuffle tells the compiler that all lanes of a warp have the same `group` */
   const int group = __shfl_sync(FULL_WARP, threadIdx.x / GROUP, 0);
   const int blocks = all.pair ? 2 : all.splits;
   const Block<Kind, Schedule> block = {all, ring, cluster_rank()};

@@ -5,12 +5,13 @@
 
 namespace many {
 
-/* A thread's weights of W1 (five units, inputs 2 g and 2 g + 1 of three k-steps), some momenta. */
+/* A thread's weights of W1 and the first HELD of their momenta. The weights are those of five units
+   and of inputs 2 g and 2 g + 1 of three k-steps. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* Starts to copy the next rows, and exchanges dZ3 and H2. Meanwhile loads W3 as an operand. */
+/* Starts to copy the next step's rows. Exchanges dZ3 and H2, and meanwhile loads W3. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -36,7 +37,7 @@ struct Dz2 {
 };
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
                                 Dz2 &dz2) {
-  /* the Heads that have rows g and g + 8 of the warp's 16 rows */
+  /* the Heads of the blocks that have rows g and g + 8 of the warp's 16 rows */
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2];
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -58,7 +59,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
   }
 }
 
-/* Computes the warpgroup's part of dZ1 (64, 20) = dZ2 (64, 100) W2: the sum over 32 columns. */
+/* Computes dZ1 (64, 20) = dZ2 (64, 100) W2, summed over the warpgroup's 32 columns of dZ2. */
 __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint64_t w2 = operand(shared_address(s.w2 + 4 * l.group * W2_STEP), W2_STEP, MATRIX);
   constexpr int NEXT = 2 * W2_STEP / 16, TERM = W2_LOW / 16;
@@ -83,8 +84,8 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
             d[4 * n + 2 * i], d[4 * n + 2 * i + 1]};
 }
 
-/* Computes the warp's part of dW2 (100, 20) = dZ2^T H1 and of db2: a sum over 16 rows. A pass takes
-   16 columns of dZ2. */
+/* Computes dW2 (100, 20) = dZ2^T H1 and db2, summed over the warp's 16 rows of the batch. A pass of
+   the loop takes 16 columns of dZ2. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -122,7 +123,7 @@ __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2)
   }
 }
 
-/* Computes the warp's part of dW3 (10, 7) = dZ3^T H2 and of db3: a sum over 16 rows. */
+/* Computes dW3 (10, 7) = dZ3^T H2 and db3, summed over the warp's 16 rows of the batch. */
 __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   const int row = 16 * l.w + l.lane / 16 * 8 + l.lane % 8;
   const uint32_t dz3 = shared_address(s.heads[row / 4].dz3[row % 4]) + l.lane / 8 % 2 * 16;
@@ -141,14 +142,14 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns the address of the thread's weight k of W2 (k < 4) or of the momentum of weight k - 4. */
+/* Returns the address of the thread's weight k of W2 if k < 4, else of weight k - 4's momentum. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
   unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
-/* Stores four weights and momenta in global memory, and the weights' terms in shared memory. */
+/* Stores a thread's w2 (see fetch_w2) in global memory, and the weights' terms in shared memory. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
   unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
@@ -156,8 +157,8 @@ __device__ inline void store_w2(const Job &job, Shared &s, int thread, const flo
   split(w, to, to + W2_LOW);
 }
 
-/* Computes parts of dZ1 (one per warpgroup) and of dW2, db2, dW3, db3 (one per warp, over 16 rows).
-   Then fetches the thread's weights of W2 and their momenta. */
+/* Computes each warpgroup's sums for dZ1, and each warp's sums over 16 rows for dW2, db2, dW3 and
+   db3. Then fetches the thread's weights of W2 and their momenta. */
 __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3)[4][4],
                                   float (&w2)[8]) {
   const Lanes l = lanes();
@@ -169,7 +170,7 @@ __device__ inline void make_parts(const Job &job, Shared &s, const uint32_t (&w3
   fetch_w2(job, l.thread, w2);
 }
 
-/* Computes dZ1 as terms. A thread has four units of a row. */
+/* Computes dZ1 as terms. A thread computes four units of a row. */
 __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   const int row = l.thread / 5, u = l.thread % 5;
   const Quad d = add_parts(&s.dz1[0][0][0] + 4 * l.thread, ROWS * UNITS);
@@ -187,7 +188,7 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
-/* Applies the momentum rule with the gradient `by` g. The weight decays only if DECAYS is true. */
+/* Applies the momentum rule with gradient `by` * g. The weight decays only if DECAYS is true. */
 template <bool DECAYS>
 __device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
@@ -196,7 +197,7 @@ __device__ inline void learn(const Job &job, float &w, float &v, float g, float 
   w = fmaf(-job.learning_rate, v, w);
 }
 
-/* Updates four weights of a column of W2. */
+/* Updates the thread's four weights of W2, which are in one row. */
 __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, float mean,
                                  float (&w2)[8]) {
   const Quad g = add_parts(&s.dw2[0][0][0] + 4 * l.thread, HIDDEN2 * UNITS);
@@ -206,7 +207,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Stores the terms of b2 in the first block's W2, as weights of unit 20, which is always 1. */
+/* Stores a bias of b2 as a weight of the first block's W2: that of unit 20, which is always 1. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -238,7 +239,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up the parts of dZ1 and of the gradients, and updates the second and third layers. */
+/* Adds up make_parts()'s sums, and updates W2, b2, W3 and b3. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -250,7 +251,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule for scaled weights of W1. `rate` and `decay` include the scales. */
+/* The momentum rule for weights of W1, which are scaled. `rate` and `decay` include the scales. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {
@@ -259,13 +260,13 @@ struct ScaledRule {
   }
 };
 
-/* Computes dW1 (20, 784) = dZ1^T pixels and updates W1. A warpgroup does 64 inputs at a time. */
+/* Computes dW1 (20, 784) = dZ1^T pixels and updates W1. A warpgroup updates 64 inputs at a time. */
 __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRule &rule,
                                  const Lanes &l) {
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* tile 2, with momenta in shared memory, is first */
+    const int tile = (n + 2) % 3; /* tile 2, whose momenta are in shared memory, is first */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -297,7 +298,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Warps 0 to 2 update the weights of the last 16 inputs. Warps 4 to 6 update b1 (input 1). */
+/* Warps 0 to 2 update the weights of the last 16 inputs. Warps 4 to 6 update b1. */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;
@@ -319,7 +320,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* high and low terms lie in two matrices; for units 16 to 19, in two columns of one matrix */
+  /* low terms have their own matrix; those of units 16 to 19 share the matrix of high terms */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;

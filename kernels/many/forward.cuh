@@ -16,13 +16,13 @@ __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, i
   if (stride < INPUTS) copy_to_all(to + stride, zeros, INPUTS - stride, &s.came[PIXELS]);
 }
 
-/* Returns the place of the warpgroups' sums of Z1: the buffer of pixels that is not in use. */
+/* Returns where the warpgroups store their sums for Z1: the buffer of pixels that is not in use. */
 __device__ inline float *sums_of_z1(Shared &s, int turn) {
   return reinterpret_cast<float *>(s.pixels[turn ^ 1]);
 }
 
 /* Computes Z1 (64, 20) = pixels (64, 784) W1^T for the block's 20 units. Each warpgroup sums over
-   192 inputs; the first also adds the last 16. Thread 64 fetches row numbers two steps ahead. */
+   192 inputs. Warpgroup 0 also adds the last 16. Thread 64 fetches the row numbers of step + 2. */
 __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread == 64) {
@@ -52,7 +52,7 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
     if (k < 8) wait_for_groups<1>();
   }
   if (l.group == 0) {
-    ldmatrix_x4(p, row + LAST_INPUTS); /* loads each of two matrices twice */
+    ldmatrix_x4(p, row + LAST_INPUTS); /* loads two matrices, each of them twice */
     spread(0, p);
     start_multiplying();
     multiply_40(z, a[0], w1 + (K_STEPS - 1) * (W1_STEP / 16), true);
@@ -70,8 +70,8 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   }
 }
 
-/* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms; a thread has four units of a row. Other warps send
-   the new columns of W3. This message also says that there is room for parts of Z2. */
+/* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms. A thread computes four units of a row. The other
+   warps send new columns of W3, which also tell the receiver that it may send its sums for Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -93,13 +93,13 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
   }
 }
 
-/* Returns the lane's address for ldmatrix, to load 16 units of H1. */
+/* Returns the lane's address for an ldmatrix of 16 rows x 16 units of H1. */
 __device__ inline uint32_t h1_at(const Shared &s, const Lanes &l) {
   return shared_address(s.h1) + (16 * l.w + l.lane % 16) * H1_PITCH + l.lane / 16 * 16;
 }
 
-/* Computes the block's part of Z2 (64, 100) = H1 (64, 20) W2^T, and sorts it by the rows' owners. A
-   warpgroup has 32 columns. */
+/* Computes Z2 (64, 100) = H1 (64, 20) W2^T, summed over the block's units. Stores each row for the
+   block that finishes this row. A warpgroup computes 32 columns. */
 __device__ inline void multiply_h1(Shared &s) {
   const Lanes l = lanes();
   const int rank = cluster_rank();
@@ -136,7 +136,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Adds ten logits over the lanes of each warp. Each round leaves a lane half as many sums. */
+/* Adds up ten numbers per lane over each warp. Each round halves the numbers that a lane holds. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll
@@ -155,7 +155,7 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     s.logits[l.group][l.w][5 * (l.lane / 16) + of_8] = z[0];
 }
 
-/* A warp computes softmax, loss and dZ3 (10) of a row. Lanes k and k + 16 have class k. */
+/* A warp computes softmax, loss and dZ3 (10) of a row. Lanes k and k + 16 compute class k. */
 __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lanes &l, int rank) {
   const int k = l.lane % 16, row = OWN_ROWS * rank + l.group;
   float z = -1e30f;
@@ -187,11 +187,11 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Exchanges the parts of Z2, then computes H2, logits and dZ3, one row per warpgroup. */
+/* Exchanges the blocks' sums for Z2. Then each warpgroup computes H2, logits and dZ3 of a row. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* the arrival of W3 means that every block has room for Z2 */
+  receive(s, NEW_W3, turn, l.thread); /* once W3 has come, every block has room for Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

@@ -8,10 +8,10 @@
 namespace many {
 
 constexpr int BLOCKS = 16; /* blocks of the cluster that trains the network */
-constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* warpgroups; threads of each */
+constexpr int GROUPS = 4, GROUP = 128, THREADS = GROUPS * GROUP; /* GROUP: threads of a warpgroup */
 constexpr int ROWS = 64, INPUTS = 784, HIDDEN2 = 100, CLASSES = 10;
-constexpr int UNITS = 20; /* a block's units of hidden layer 1; unit 20 is always 1, for b2 */
-constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* a block's rows; its columns of W3 */
+constexpr int UNITS = 20; /* a block's units of hidden layer 1; unit 20 is a constant 1, for b2 */
+constexpr int OWN_ROWS = ROWS / BLOCKS, OWN_COLUMNS = 7; /* OWN_COLUMNS: a block's columns of W3 */
 constexpr int K_STEPS = INPUTS / 16, LAST_INPUTS = INPUTS - 16;
 constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how many of their
                                        momenta are in registers */
@@ -19,23 +19,23 @@ constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how
 /* Powers of two that keep terms within fp16's range. */
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
-constexpr float LOW = 2048;       /* the factor of the gradients' low terms */
-constexpr float PIXEL = 16777216; /* a byte read as a half is the byte / PIXEL */
-/* The divisor of the sums for W1's gradient. It is a power of two, so no bits change. */
+constexpr float LOW = 2048;       /* low terms of gradients are multiplied by LOW */
+constexpr float PIXEL = 16777216; /* a half with the bits of a byte is byte / PIXEL */
+/* The sums in update_w1() times this power of two are the gradient times W1_SCALE. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
 constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infinity */
 
-/* The layout of terms, in bytes. W1: a k-step of 16 inputs is two halves of 8 inputs. A half is 5
-   matrices of 8 x 8: high and low terms of units 0 to 7, high and low terms of units 8 to 15, both
-   terms of units 16 to 19. W2: 8 columns are 3 matrices of high terms, for units 0 to 23, and 3 of
-   low terms. A row of H1 has 24 high terms, 24 low terms, and a gap against bank conflicts. */
+/* The layout of terms, in bytes. W1: a k-step is two halves of 8 inputs. A half is five matrices of
+   8 x 8: high terms of units 0 to 7, their low terms, high terms of units 8 to 15, their low terms,
+   both terms of units 16 to 19. W2: eight rows are three matrices of high terms, then three of low
+   terms. H1: a row has 24 high terms, 24 low terms, a gap against bank conflicts. */
 constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 16;
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
-constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* a step is 16 rows */
+constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* DZ1_STEP: 16 rows */
 
-/* A message of exchange 2 has a block's rows: dZ3, as high and low terms, and a mask of the units
-   of H2 that are above 0. Every other block needs it. */
+/* What a block sends to every other block in exchange 2, for its own four rows: dZ3 as high and low
+   terms, and a mask of the units of H2 that are above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
@@ -44,14 +44,13 @@ typedef float OwnH2[OWN_ROWS][OWN_COLUMNS]; /* H2 for the block that owns these 
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* The kernel's argument. Its steps and its results start with the launch's first step. */
+/* The kernel's argument. Index 0 of `rows` and of the results is the launch's first step. */
 struct Job : ManyJob {
   int steps, short_step; /* short_step: the step that has fewer rows than a batch, or -1 */
-  float mean, last_mean; /* 1 / rows of a full step; 1 / rows of short_step */
+  float mean, last_mean; /* 1 / (rows in a full step); 1 / (rows in short_step) */
   float *w2;      /* (BLOCKS, 8, THREADS): a thread's four weights of W2, then their momenta */
-  uint32_t *rows; /* (steps, ROWS), written by pack_kernel */
+  uint32_t *rows; /* (steps, ROWS), written by pack_kernel() */
 };
-/* Returns the block's rows of a step. */
 __device__ inline const uint32_t *rows_of(const Job &job, int step) {
   return job.rows + step * ROWS + OWN_ROWS * cluster_rank();
 }
@@ -61,14 +60,14 @@ alignas(16) __device__ const uint8_t zeros[INPUTS] = {};
 enum Exchange { PIXELS, PARTS_OF_Z2, HEADS, NEW_W3 };
 
 struct alignas(128) Shared {
-  uint8_t pixels[2][ROWS * INPUTS]; /* one buffer has a step's pixels, the other the sums of Z1 */
+  uint8_t pixels[2][ROWS * INPUTS]; /* one buffer has a step's pixels, the other has sums for Z1 */
   union {
-    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; scratch after make_z1() until update_first() */
+    uint8_t w1[K_STEPS * W1_STEP]; /* terms of W1; unused between make_z1() and update_first() */
     struct {
       Z2 z2_in[BLOCKS], z2_out[BLOCKS];
       float logits[OWN_ROWS][GROUPS][CLASSES];
     };
-    struct { /* parts of gradients, to be added up */
+    struct { /* partial sums, which update_upper() adds up */
       float dz1[GROUPS][ROWS][UNITS], dw2[4][HIDDEN2][UNITS], db2[4][HIDDEN2], dw3[4][GROUP];
     };
   };
@@ -83,10 +82,10 @@ struct alignas(128) Shared {
   OwnH2 h2_out[BLOCKS];
   TermsOfW3 w3[2]; /* W3 of this step and of the next step */
   uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
-  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* weights, momenta; the last column is b3 */
+  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* index 0: weights; 1: momenta; last column: b3 */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
-  uint32_t rows[4][OWN_ROWS]; /* the block's rows in four steps */
-  uint64_t came[4];           /* one barrier per Exchange */
+  uint32_t rows[4][OWN_ROWS]; /* [step % 4]: dataset row and label of each of the block's rows */
+  uint64_t came[4];           /* the barrier of each Exchange */
   int overflowed;
 };
 static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 may have");
@@ -112,20 +111,20 @@ __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(GROUP) : "memory");
 }
 
-/* Sets s.overflowed if a magnitude is not below `end`. A NaN sets it, too: its comparisons fail. */
+/* Sets s.overflowed if a number is a NaN or its magnitude is `end` or more. */
 template <class... Floats> __device__ inline void watch(Shared &s, float end, Floats... x) {
   if (!(... && (fabsf(x) < end))) s.overflowed = 1;
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns how many bytes of W3 a block sends. The last block has no columns: it sends 16 zeros. */
+/* Returns how many bytes of W3 a block sends. The last block has no columns, and sends 16 zeros. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
 
-/* Makes an exchange's barrier expect its bytes. Pixels come from all blocks, including this block;
-   everything else comes from the 15 other blocks. */
+/* Tells an exchange's barrier how many bytes will arrive. Pixels come from all blocks, including
+   this block. Everything else comes from the 15 other blocks. */
 __device__ inline void expect(Shared &s, Exchange what) {
   const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
   const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
@@ -134,7 +133,7 @@ __device__ inline void expect(Shared &s, Exchange what) {
                                                  : (BLOCKS - 1) * from_one);
 }
 
-/* Waits until the exchange has arrived, and prepares the exchange's barrier for the next step. */
+/* Waits until all bytes of an exchange have arrived, and prepares its barrier for the next step. */
 __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
   barrier_wait(&s.came[what], turn);
   if (thread == 0) expect(s, what);
@@ -149,29 +148,29 @@ template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint
   *low = pack_fp16((a - h.x) * SCALE, (b - h.y) * SCALE);
   return high;
 }
-/* Splits four numbers like split() above. */
+/* Sets `high` to the high terms of four numbers, and `low` to SCALE times their low terms. */
 template <int SCALE = 1> __device__ inline void split(const float *x, void *high, void *low) {
   uint2 h, l;
   h.x = split<SCALE>(x[0], x[1], &l.x), h.y = split<SCALE>(x[2], x[3], &l.y);
   *(uint2 *)high = h, *(uint2 *)low = l;
 }
-/* Returns the high and the low term of a number. */
+/* Returns a number's high term in the lower half, SCALE times its low term in the upper half. */
 template <int SCALE = 1> __device__ inline uint32_t split(float a) {
   const float high = __half2float(__float2half_rn(a));
   return pack_fp16(a, (a - high) * SCALE);
 }
 
-/* Widens two of four bytes to 16 bits each. `which` is one of the constants below. */
+/* Widens two of four bytes to 16 bits each. `which` is BYTES_01, BYTES_23, BYTES_02 or BYTES_13. */
 __device__ inline uint32_t halves(uint32_t bytes, int which) {
   return __byte_perm(bytes, 0, which);
 }
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 
-/* Returns the address of the thread's terms of inputs 2 g and 2 g + 1 of a k-step. */
+/* Returns the address of the thread's terms of W1 for inputs 2 g and 2 g + 1 of a k-step. */
 __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
   return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
 }
-/* Stores terms of the thread's five units: 2 q, 2 q + 1, 2 q + 8, 2 q + 9 and 16 + q. */
+/* Stores terms of W1 for one input and units 2 q, 2 q + 1, 2 q + 8, 2 q + 9 and 16 + q. */
 __device__ inline void store_w1(uint8_t *at, const float *w) {
   unrolled (k, 2)
     *(uint32_t *)(at + 2 * k * MATRIX) =
@@ -182,7 +181,7 @@ __device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
   return s.w2 + column / 8 * W2_STEP + unit / 8 * MATRIX + column % 8 * 16 + unit % 8 * 2;
 }
 
-/* Adds up four parts of four numbers. Parts are `stride` floats apart. */
+/* Returns the sum of four Quads that lie `stride` floats apart. */
 __device__ inline Quad add_parts(const float *at, int stride) {
   Quad sum, part[4];
   unrolled (i, 4) part[i] = load_quad(at + i * stride);

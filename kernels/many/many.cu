@@ -7,8 +7,8 @@
    - A block has 18 to 20 units of hidden layer 1 for all rows: rows of W1, columns of W2, and b1.
      From Z2 to dZ3 it has four rows of the batch, and seven columns of W3. All blocks have b3; only
      the first block has b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1; the last 16 inputs are done
-     apart. It has 32 units of hidden layer 2 and one of the block's four rows.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. (The last 16 inputs have code
+   of their own.) It has 32 units of hidden layer 2 and one of the block's four rows.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
      in shared memory. Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
@@ -20,9 +20,9 @@
                                                 v
      W1  <---  dZ1 of own units  <---  dZ2 of all rows, made anew by every block from dZ3 and W3
 
-   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. A block that has
-   sent exchange 3 has read its last exchange 1, so the next one overwrites nothing unread. Blocks
-   send dZ3 and the signs of H2, because dZ2 would take another 1,600 bytes. The tensor cores
+   Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. A block sends
+   exchange 3 after it has read the last exchange 1, so the next exchange 1 overwrites nothing
+   unread. Blocks send dZ3 and the signs of H2, because dZ2 would take 1,600 bytes. The tensor cores
    multiply two fp16 terms of each number; three products give float32's accuracy. A pixel needs one
    term: with 0 as its high byte, it is exact as a subnormal fp16. The kernel checks for numbers
    beyond fp16's range before ReLU, in logits, and at the end in the parameters.
@@ -37,7 +37,7 @@ namespace many {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-/* Writes the dataset row and label of each row of each step. A row beyond the end gets NO_LABEL. */
+/* A block writes the dataset rows and labels of a step. Rows beyond the end get NO_LABEL. */
 __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
@@ -47,7 +47,7 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
-/* Copies the block's parameters and momenta from global memory if LOADS, else to global memory. */
+/* Loads the block's parameters and momenta from global memory if LOADS, else stores them there. */
 template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -110,7 +110,7 @@ template <class T> __device__ inline void clear(T &what) {
   for (int i = threadIdx.x; i < (int)sizeof(T) / 4; i += THREADS) ((uint32_t *)&what)[i] = 0;
 }
 
-/* Prepares everything else that the first step needs: terms, constants, copies of W3, rows. */
+/* Prepares terms, constants, copies of W3 and row numbers for the first step. */
 __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
   const int thread = threadIdx.x, rank = cluster_rank();
   const Lanes l = lanes();
@@ -146,7 +146,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
 
 /* Trains the network on all steps of the job. The grid is one cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
-#ifdef HAVE_SM_90A /* launch_many() refuses other GPUs: many_clusters() is 0 */
+#ifdef HAVE_SM_90A /* elsewhere many_clusters() is 0, so launch_many() refuses */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   OwnW1 own;
   pdl_wait();

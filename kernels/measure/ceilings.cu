@@ -17,11 +17,11 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   for (int i = 0; i < count; i++) grid.sync();
 }
 
-/* Each packet has its own cache line. The lines are spread over the L2 cache, near and far. */
+/* Packets take turns through LINES cache lines, which lie in near and far parts of the L2 cache. */
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Two blocks of one thread each write the same line alternately. A round trip takes two packets. */
+/* Two blocks of one thread send packets to each other. A round trip is one packet each way. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;
@@ -36,8 +36,8 @@ __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   }
 }
 
-/* Keeps the arithmetic units busy with chains of fused multiply-adds. Any grid, with FMA_THREADS
-   threads per block. The store never happens, but keeps the compiler from removing the chains. */
+/* Keeps the arithmetic units busy with chains of fused multiply-adds. The grid can have any size.
+   The store never happens, but keeps the compiler from removing the chains. */
 constexpr int FMA_THREADS = 256, FMA_CHAINS = 8, FMA_STEPS = 32;
 static_assert(FMA_OPERATIONS == 2.0 * FMA_THREADS * FMA_CHAINS * FMA_STEPS, "as kernels.h has it");
 

@@ -24,7 +24,7 @@
 /* The kinds of distortion and the units of their strengths. Lengths are pixels of a picture of 28 x
    28; other pictures scale them in proportion. */
 enum {
-  AUGMENT_SHIFT,   /* pixels, in x and in y */
+  AUGMENT_SHIFT,   /* pixels by which the picture moves, in x and in y */
   AUGMENT_ROTATE,  /* degrees */
   AUGMENT_SCALE,   /* relative change of a side; x and y are drawn separately */
   AUGMENT_SHEAR,   /* pixels to the side per pixel upwards, like the slant of italics */
@@ -38,10 +38,10 @@ typedef struct {
   float most[AUGMENT_KINDS];
 } AugmentStrengths;
 
-/* The strength of each kind that --augment names without a strength. Angle and scale follow
-   Ciresan, Meier, Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit
-   recognition", 2010. That paper rotates ones and sevens by up to 7.5 degrees and other digits by
-   up to 15. MNIST's digits are centred already, so they need little shift. */
+/* The strength of each kind if --augment gives none. Angle and scale follow Ciresan, Meier,
+   Gambardella, Schmidhuber, "Deep, big, simple neural nets for handwritten digit recognition",
+   2010. That paper rotates ones and sevens by up to 7.5 degrees and other digits by up to 15.
+   MNIST's digits are centred already, so they need little shift. */
 static const AugmentStrengths AUGMENT_USUAL = {{1.0f, 10.0f, 0.15f, 0.2f, 3.5f}};
 
 /* The strongest distortions that make sense: a shift of half a picture, half a turn, a side that
@@ -51,7 +51,7 @@ static const AugmentStrengths AUGMENT_GREATEST = {{14.0f, 180.0f, 0.9f, 2.0f, 14
 enum {
   AUGMENT_MOST_SIDE = 64, /* the side of the largest picture, which has NETWORK_MAX_INPUTS pixels */
   AUGMENT_CELLS = 3,      /* gaps between control points along a side of a picture */
-  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* control points along a side; 4 blend at a pixel */
+  AUGMENT_POINTS = AUGMENT_CELLS + 3, /* control points per side; a pixel uses the nearest 4 */
 };
 
 /* A place in a picture, or a displacement between two places, in pixels. */
@@ -195,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* the blend, at y, of each column of control points */
+    AugmentPoint line[AUGMENT_POINTS]; /* each column of control points, blended at y */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)

@@ -9,7 +9,7 @@
 #define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
 #define PICTURE "--classify takes pictures"
 
-/* The known formats. The first whose shell pattern `begins` matches the file's start is used. */
+/* The known formats, in the order of their tests. `begins` is a shell pattern of a file's start. */
 static const struct {
   const char *begins, *what;
   const char *cure[2]; /* advice, indexed by FormatWanted; NULL if the format is accepted */

@@ -7,7 +7,7 @@
 
 typedef enum { FORMAT_ROWS, FORMAT_NETWORK } FormatWanted;
 
-/* Returns false if `bytes`, the start of a file, show a known format that is not the wanted format.
-   About 100 bytes are enough. *error becomes "NAME is FORMAT: advice on how to convert it". */
+/* Returns false if `bytes`, the start of a file, show a known format other than the wanted format.
+   Then *error becomes "NAME is FORMAT: advice on how to convert it". About 100 bytes are enough. */
 bool format_check(const char *name, const char *bytes, size_t length, FormatWanted wanted,
                   Error *error);

@@ -6,14 +6,14 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
-/* Each row holds a word of other programs, then our word with the same meaning. */
+/* Each row holds an option's name in other programs, then its name in ours. */
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 
 enum { LENGTH_MOST = 63 };
 
 static size_t distance(const char *a, const char *b) {
-  size_t edits[LENGTH_MOST + 1][LENGTH_MOST + 1]; /* [i][j]: the edits that turn the first i
+  size_t edits[LENGTH_MOST + 1][LENGTH_MOST + 1]; /* [i][j]: how many edits turn the first i
                                                      letters of a into the first j of b */
   const size_t a_length = strlen(a), b_length = strlen(b);
   for (size_t i = 0; i <= a_length; i++)

@@ -18,7 +18,7 @@
    status of the folder and the file's name in that folder. */
 typedef struct {
   struct stat status;
-  const char *name; /* "" if the file exists */
+  const char *name; /* name in the folder, or "" if the file exists */
 } Identity;
 
 /* Sets *id. Returns false if the file need not be compared with other files. */
@@ -126,8 +126,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* Follows links from the path to the target. Sets *mode to the target's mode, or to a new file's if
-   there is no target. Returns false with errno set if this user cannot write the target. */
+/* Follows links from the path to the target. Sets *mode to its mode or, if there is no target, to
+   the mode of a new file. Returns false with errno set if this user cannot write the target. */
 static bool find_target(AtomicFile *output, mode_t *mode) {
   struct stat status;
   const mode_t mask = umask(022);
@@ -144,7 +144,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens a temporary file or, if `path` is written in place and not `tried`, the path itself. */
+/* Opens a temporary file. If `path` is written in place, opens `path` unless `tried`. */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};

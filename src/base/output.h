@@ -22,16 +22,16 @@ static inline bool is_same_file(const struct stat *a, const struct stat *b) {
 
 typedef struct {
   const char *option; /* the long name of the option */
-  /* NULL or "" if the option is not given; "-" means standard output if `written`, otherwise
-     standard input */
+  /* NULL or "" if the option is not given; "-" means standard output for an output, standard input
+     for an input */
   const char *path;
   bool written; /* true for an output, false for an input */
 } NamedFile;
 
 /* Refuses a run whose output would destroy an input or another output. Call it before anything is
-   opened for writing. Returns false if two paths, at least one of them written, are the same file
-   (by device and inode), or would become the same new file. Character devices
-   (/dev/null, a terminal) and sockets are not compared, since writing there destroys nothing. */
+   opened for writing. Returns false if an output and another of the files are the same file (by
+   device and inode), or would become the same new file. Character devices (/dev/null, a terminal)
+   and sockets are not compared, since writing there destroys nothing. */
 bool same_file_check(const NamedFile *files, int count, Error *error);
 
 /* ---- files that are replaced whole ---------------------------------------------------------- */
