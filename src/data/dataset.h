@@ -26,8 +26,8 @@ typedef struct {
                         means the column that the header calls label, class, target, digit or y;
                         if there is no such name, the first column */
   const char *names; /* class names, see CsvColumns */
-  int inputs;        /* number of pixels of a row; the row may then also have a label, which becomes
-                        0. If `inputs` is 0, a row has a label and any number of pixels */
+  int inputs;        /* number of pixels of a row; a label is optional and becomes 0. If
+                        `inputs` is 0, a row has a label and any number of pixels */
   size_t ahead;      /* maximum number of rows parsed ahead of the caller, but at least a chunk per
                         thread. 0 means as many rows as fit in half of memory_available() */
   double hold_out;   /* share of the rows that split.h holds out, or 0 */

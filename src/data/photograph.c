@@ -329,7 +329,7 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
    line with this slope becomes level. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
-  enum { EDGE = 8, LEAST_EDGE = 2 }; /* a soft edge is scale / EDGE wide, at least LEAST_EDGE */
+  enum { EDGE = 8, LEAST_EDGE = 2 }; /* edge width in pixels: scale / EDGE, at least LEAST_EDGE */
   enum { LEAST_TURNED = 8 };         /* pixels; turning a smaller digit would lose ink */
   const int own = (int)(digit - ink->pieces), edge = max_int(LEAST_EDGE, ink->scale / EDGE);
   if (box_extent(digit->box) < LEAST_TURNED) slope = 0;
