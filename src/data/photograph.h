@@ -8,9 +8,9 @@ enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* maximum number of digit
 
 typedef struct {
   int count;                /* number of digits, at least 1 */
-  Box box[PHOTOGRAPH_MOST]; /* the box around each digit's ink, in pixels of the upright file */
+  Box box[PHOTOGRAPH_MOST]; /* box around each digit's ink, in pixels of the file turned upright */
   int row[PHOTOGRAPH_MOST]; /* the line of each digit, counted from 0 at the top */
-  /* (count, side, side): 0 is ground, 255 is ink */
+  /* (count, side, side): 0 is background, 255 is ink */
   uint8_t pixels[PHOTOGRAPH_MOST * PHOTOGRAPH_SIDE * PHOTOGRAPH_SIDE];
 } Photograph;
 

@@ -70,7 +70,7 @@ static bool read_input(Source *source) {
 
 /* ---- the data ---------------------------------------------------------------------------- */
 
-/* copy and unpack return the number of bytes written. At the end they set `ended` or `error`. */
+/* copy and unpack return the number of bytes written. At the data's end they set ended or error. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;
@@ -86,7 +86,7 @@ static size_t copy(Source *source, char *bytes, size_t size) {
   return count;
 }
 
-/* Skips zeros, which tapes and dd append to an archive, then begins the next member, if any. */
+/* Skips zeros, which tapes and dd append to an archive. Begins the next gzip member, if any. */
 static void begin_member(Source *source) {
   z_stream *stream = &source->stream;
   while (stream->avail_in > 0 || read_input(source)) {

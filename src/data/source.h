@@ -20,7 +20,7 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b);
 enum { SOURCE_INPUT = 1 << 16 };
 
 /* A source. Only one thread at a time may use a source, but any thread may set `abandoned`. Callers
-   may read the fields of the first group. */
+   may read the fields from name to error. */
 typedef struct {
   const char *name;  /* the file's name in messages */
   struct stat stamp; /* the file's stamp when it was opened */
@@ -33,7 +33,7 @@ typedef struct {
 
   int file;
   atomic_bool abandoned; /* if true, no read waits for a pipe's writer any longer */
-  z_stream stream; /* next_in and avail_in are the bytes read but not used yet, packed or not */
+  z_stream stream; /* next_in points to avail_in bytes, packed or not, that are read but not used */
   unsigned char input[SOURCE_INPUT];
 } Source;
 

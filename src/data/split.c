@@ -6,7 +6,7 @@
 
 static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class's number is added */
 
-/* Returns the first row of interval j. Subtracting 1e-6 keeps 1 / 0.1 from becoming 11. */
+/* Returns the first row of interval j. 1e-6 undoes rounding, as in 9 / 0.009 > 1000. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

@@ -15,7 +15,7 @@ static int labels_that_occur(const DataSummary *s) {
 }
 
 bool data_is_sorted(const DataSummary *s, bool so_far) {
-  enum { FEWEST = 64 }; /* expected label changes; fewer changes could be chance */
+  enum { FEWEST = 64 }; /* if fewer label changes are expected, any order could be chance */
   const double rows = (double)s->rows;
   double changes = rows;
   for (int c = 0; c < s->classes; c++)
@@ -33,7 +33,7 @@ ShortText data_text(const DataSummary *s) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* Writes JSON without jansson, which omits values if memory runs out. */
+/* Does not use jansson, because jansson omits values if memory runs out. */
 char *data_to_json(const DataSummary *s) {
   enum { ROOM = 32 * (DATASET_MAX_CLASSES + 16) };
   char *text = calloc(ROOM, 1);
@@ -80,7 +80,7 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* a streamed run has already said so */
+  return trained || !s->sorted || s->streamed /* a streamed run has already reported this */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
@@ -97,7 +97,7 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   return text;
 }
 
-/* Remarks if rows have a few pixels too many for a square: the surplus may be other columns. */
+/* Remarks if rows have slightly more pixels than a square: some columns may not be pixels. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
@@ -134,7 +134,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Remarks if the mean is far from the training rows' mean m and nearer to most - m, its inverse. */
+/* Remarks if pixels seem inverted: the mean is far from the training mean m, nearer to most - m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

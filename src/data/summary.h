@@ -10,13 +10,13 @@
 enum { DATASET_MAX_COLUMNS = 4097, DATASET_MAX_CLASSES = 1024 };
 
 typedef struct {
-  uint64_t rows;                        /* number of delivered rows */
+  uint64_t rows;                        /* number of rows that the reader delivered */
   uint64_t counts[DATASET_MAX_CLASSES]; /* number of rows with each label */
   uint64_t alike;                       /* number of rows with the previous row's label */
   int columns, inputs, classes;         /* fields per line; pixels per row; number of classes */
   int least, greatest;                  /* the least and the greatest pixel value */
   double mean;                          /* the mean pixel value */
-  bool header, sorted;                  /* true if line 1 is a header; see data_is_sorted */
+  bool header, sorted;                  /* line 1 of the file is a header; see data_is_sorted */
   dev_t device;
   ino_t inode; /* device and inode identify the file on this machine, so they are not saved */
 
@@ -25,16 +25,16 @@ typedef struct {
   bool streamed; /* rows are shuffled only within a staging buffer, not within the file */
 } DataSummary;
 
-/* Returns true if labels change from row to row less than half as often as in random order (Wald
-   and Wolfowitz, "On a test whether two samples are from the same population", 1940, count such
-   runs). If `so_far`, more rows may follow, so that rows of a single label count as sorted, too. */
+/* Returns true if labels change from row to row less than half as often as in random order (a runs
+   test: Wald and Wolfowitz, "On a test whether two samples are from the same population", 1940). If
+   `so_far`, more rows may follow; then rows of a single label also count as sorted. */
 bool data_is_sorted(const DataSummary *summary, bool so_far);
 
 /* Returns "60000 rows, 10 classes, pixels 0 to 255". */
 ShortText data_text(const DataSummary *summary);
 
-/* data_to_json returns a JSON object for a log or checkpoint, which the caller frees, or NULL if
-   memory runs out. data_from_json reads it back, and returns false if it is not a summary. */
+/* data_to_json returns a JSON object, which the caller frees. It returns NULL if memory runs out.
+   data_from_json reads such an object. It returns false if `text` is not a summary. */
 char *data_to_json(const DataSummary *summary);
 bool data_from_json(DataSummary *summary, const char *text);
 

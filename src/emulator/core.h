@@ -1,4 +1,4 @@
-/* The emulator's sources share lanes and blocks, memory and accesses, counts and findings. */
+/* Declares what the emulator's sources share: lanes, blocks, memory, accesses, counts, findings. */
 #pragma once
 
 #include <string>
@@ -29,13 +29,13 @@ struct Lane {
   State state;
   bool orders, fenced;
   uint16_t thread;
-  unsigned mask; /* the lanes to meet; below, this lane's value and the function for all values */
+  unsigned mask; /* mask, mine and combine are the arguments of emulator_meet */
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
   int value;            /* the lane's term of the sum that emulator_barrier returns */
-  int groups;           /* groups of asynchronous copies that the lane has closed */
-  uintptr_t pc;         /* the place where the lane waits */
-  uint16_t clock[WARP]; /* vector clock of the warp's lanes since the block's last barrier */
+  int groups;           /* number of groups of asynchronous copies that the lane has closed */
+  uintptr_t pc;         /* the address in the code where the lane waits */
+  uint16_t clock[WARP]; /* the lane's vector clock over its warp; a barrier resets it */
 };
 
 /* A launch of a kernel. Each thread gets a copy of the arguments. */
@@ -45,22 +45,22 @@ struct Call {
   void (*function)(void *arguments);
   const void *arguments;
   size_t bytes;
-  uintptr_t pc; /* the place of the launch */
+  uintptr_t pc; /* the launch's address in the code */
 };
 
 extern Lane *lane;        /* the running lane; NULL outside of kernels */
-extern const Lane *meets; /* a lane of the warp whose lanes are meeting */
-extern bool failed;       /* the launch has failed */
+extern const Lane *meets; /* a lane of the warp that runs `combine` (emulator_meet) */
+extern bool failed;       /* true once the launch has failed */
 
 /* Makes a fiber for l on `stack`, which has stack_bytes bytes. run_warp can then enter l. */
 constexpr size_t STACK = 512 << 10; /* bytes of a stack, which holds a thread's local memory */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
-bool is_stack(uintptr_t address);      /* returns true for an address in a lane's stack */
-bool is_host_stack(uintptr_t address); /* true in the stack of emulator_call's function */
+bool is_stack(uintptr_t address);      /* true for an address in a lane's stack */
+bool is_host_stack(uintptr_t address); /* true for the stack of emulator_call's function */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading that emulator_print() has set */
-/* Runs the lanes of a warp until all wait or have ended, and enters lanes at most `most` times.
-   Returns true if a lane ran. */
+/* Runs the lanes of a warp until all wait or have ended, or until it has entered lanes `most`
+   times. Returns true if a lane ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);
@@ -77,14 +77,14 @@ extern const AtOnce *at_once; /* if NULL, blocks run one after another */
 
 /* ---- memory (memory.cpp) -------------------------------------------------------------------- */
 
-/* An access of a thread to a cell. A barrier or the end of a block ends an era. */
+/* An access of a thread to a cell. `era` counts the blocks and barriers so far (see watch.cpp). */
 struct Touch {
   uint32_t era, site : 31, atomic : 1;
   uint16_t thread, clock;
 };
 
 struct Cell {
-  Touch write, read, other_read; /* the last write; the last reads by two threads */
+  Touch write, read, other_read; /* the last write; the last reads of two different threads */
 };
 
 struct Region {
@@ -93,10 +93,10 @@ struct Region {
   std::string name;
   int rows = 0, columns = 0, element = 4;
   bool shared = false, constant = false, freed = false;
-  uint32_t launch = 0;  /* in shared memory, the last launch that touched the region */
+  uint32_t launch = 0;  /* if `shared`: the last launch that touched the region */
   unsigned granule = 4; /* bytes of a cell: the size of the smallest access so far */
   std::vector<Cell> cells;
-  uint64_t bytes_once = 0; /* distinct bytes read + written in this launch */
+  uint64_t bytes_once = 0; /* distinct bytes read, plus distinct bytes written, in this launch */
 };
 
 extern std::vector<Region *> regions; /* element 0 is NULL */
@@ -104,15 +104,15 @@ extern uintptr_t program_base;
 extern const char DYNAMIC[]; /* name of the region of dynamic shared memory */
 void start_memory();
 unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no memory */
-/* Returns the region of the address, or the nearest region that ends before it, or NULL if the
-   address is not in device memory. */
+/* Returns the region that contains the address. If there is none, returns the last region that ends
+   before the address. Returns NULL if the address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
-Region *guarded_by(uintptr_t address); /* the array after the address's guard page */
+Region *guarded_by(uintptr_t address); /* if the address is in a guard page, the next array */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address);       /* true also in the program's code and constants */
+bool is_of_program(uintptr_t address);       /* true for is_no_variable, code and constants */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
@@ -128,21 +128,21 @@ void watch_meeting(Lane *first, unsigned there);
 
 /* ---- counts and findings (findings.cpp) ------------------------------------------------------ */
 
-/* A place in the program: an access or, if `step`, the start of a basic block. The place calls the
-   emulator; pc is the return address of this call. */
+/* A place in the program: an access or, if `step`, the start of a basic block. The compiler inserts
+   a call of the emulator there; pc is the return address of this call. */
 struct Site {
   uintptr_t pc;
   bool step, shared, write, atomic;
   unsigned size;
-  EmulatorCounts counts; /* `requests` includes requests to shared memory */
+  EmulatorCounts counts; /* here, `requests` also counts requests to shared memory */
 };
 
-extern std::vector<Site> sites, sites_of_launches; /* this launch's; earlier launches' */
+extern std::vector<Site> sites, sites_of_launches; /* of this launch; of earlier launches */
 extern EmulatorCounts counts;
-/* Notes an access or a step of the running lane. Returns the site's index. */
+/* Records an access or a step (see Site) of the running lane. Returns the site's index. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address);
-/* Joins the accesses that a warp's lanes noted into requests, and counts the requests. */
+/* Combines the recorded accesses of a warp's lanes into requests, and counts the requests. */
 void count_requests(const Lane *first, int count);
 void keep_launch();
 

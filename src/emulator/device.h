@@ -1,5 +1,5 @@
 /* CUDA C++ for the emulator. clang's front end (__CUDA__) also reads it, to check a student's file.
-   scripts/seal_exercise.sh refuses all names with two leading underscores that are not here. */
+   scripts/seal_exercise.sh refuses all names with two leading underscores that this file lacks. */
 #pragma once
 
 #ifdef __CUDA__
@@ -25,7 +25,7 @@
   EMULATOR_SHARED
 #define EMULATOR_DYNAMIC(T, name) static T *const name = (T *)emulator_dynamic_shared;
 #define __constant__
-#define __launch_bounds__(...) /* launches.awk replaces it in the sources it processes */
+#define __launch_bounds__(...) /* launches.awk replaces this name in kernels */
 #endif
 #define __CUDACC__ 1
 #define __noinline__ __attribute__((noinline))
@@ -171,7 +171,7 @@ template <class T> EMULATOR_INLINE T shuffled(unsigned mask, T value, int from) 
   return mine.result;
 }
 
-/* Joins the lanes' values by Join::of(), and gives all lanes the result. */
+/* Reduces the lanes' values with Join::of(), and gives the result to all lanes. */
 template <class T, class Join> __device__ void reduce(void **lanes, unsigned mask) {
   T all = *static_cast<T *>(lanes[__builtin_ctz(mask)]);
   for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)

@@ -14,7 +14,7 @@ extern "C" {
 /* Sets the name and the shape of a cudaMalloc()ed array for findings. A vector has 1 row. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
-/* Reads the program's symbols and handles signals. Call it before the process is confined. */
+/* Reads the program's symbols and installs signal handlers. Call it before apart_confine(). */
 void emulator_start(void);
 /* Calls a student's function(context). Its host code may touch only its own stack and constants; a
    violation is a finding and ends the call. An atomic operation on floats is a finding. */
@@ -25,24 +25,24 @@ void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
-  uint64_t requests, sectors, bytes_used; /* requests to global memory; sectors; bytes needed */
-  uint64_t bytes_once;                    /* sum over launches: distinct bytes read + written */
-  uint64_t turns, least_turns;            /* passes of shared memory's banks; the fewest possible */
-  uint64_t atomic_turns;                  /* the part of `turns` that atomic operations take */
-  uint64_t lanes, slots;                  /* lanes that made requests; lanes that could have */
-  uint64_t lane_steps, step_slots;        /* lanes and slots, counted in executed basic blocks */
+  uint64_t requests, sectors, bytes_used; /* global memory: requests, 32-byte sectors, bytes used */
+  uint64_t bytes_once;                    /* distinct bytes read + written, added over launches */
+  uint64_t turns, least_turns;            /* shared memory: passes of the banks; the minimum */
+  uint64_t atomic_turns;                  /* passes of the banks for atomic operations */
+  uint64_t lanes, slots;                  /* active lanes of all requests; lanes of their warps */
+  uint64_t lane_steps, step_slots;        /* active lanes of basic blocks; lanes of their warps */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
-/* Writes up to `most` findings, one per line. If `costs`, the findings are the costliest places.
-   Otherwise they are errors; errors of barriers, array bounds and lanes that meet come first. */
+/* Writes up to `most` findings, one per line: the costliest places if `costs`, otherwise errors.
+   Errors of barriers, array bounds and emulator_meet come first. */
 void emulator_told(bool costs, int most, char *text, size_t size);
 
 /* A finding: an error, or a place with a high cost. */
 typedef struct {
   char kind[16];  /* "" marks the end of the list */
-  char text[400]; /* %A and %B stand for source lines */
-  uintptr_t a, b; /* addresses of the places in the program */
+  char text[400]; /* %A and %B stand for the source lines of a and b */
+  uintptr_t a, b; /* addresses in the code; b is 0 if the finding has one place */
   uint64_t count;
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };

@@ -1,5 +1,5 @@
-/* Fibers, meetings of a warp's lanes, and launches, which run block after block. For x86-64 and
-   AArch64. */
+/* Runs each CUDA thread as a fiber, synchronises the lanes of a warp, and runs launches block after
+   block. Supports x86-64 and AArch64. */
 #include "emulator/core.h"
 
 #include <setjmp.h>
@@ -111,7 +111,7 @@ static bool meets_with(const Lane &a, const Lane &b) {
   return b.state == State::MEETS && b.mask == a.mask && b.combine == a.combine;
 }
 
-/* Lets waiting lanes meet if each lane of their mask waits for this or has returned. */
+/* Completes each emulator_meet for which every lane of the mask waits or has ended. */
 static void meet(Lane *first, int count) {
   for (int i = 0; i < count; i++) {
     Lane *l = &first[i];
@@ -160,7 +160,7 @@ static const Lane *first_in(State state) {
                       [=](const Lane &l) { return l.state == state; });
 }
 
-/* Reports why lane l waits for a meeting that cannot happen. */
+/* Reports why the emulator_meet for which lane l waits cannot complete. */
 static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
   for (int i = first; i < std::min(first + WARP, threads_of_block); i++) {
@@ -177,7 +177,7 @@ static void report_meeting(const Lane *l) {
   }
 }
 
-/* Called when no lane can continue: opens the barrier for its threads, or reports a deadlock. */
+/* Called when no lane can continue. Opens the barrier, and reports lanes that cannot reach it. */
 static void pass_barrier() {
   const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
              *waits = first_in(State::MEETS), *end = lanes + threads_of_block;
@@ -262,7 +262,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* maximum dynamic shared memory of a kernel */
+static std::map<const void *, size_t> allowed; /* set by emulator_allow; in bytes */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;
@@ -312,8 +312,8 @@ unsigned char *emulator_dynamic() {
   return lane->block->shared;
 }
 
-/* Reads `from` now. Writes `to` only when the lane waits for the copy, so that a read before
-   this wait gets the old value. */
+/* Reads `from` now, but emulator_await_copies writes `to`. So a read of `to` before that call gets
+   the old value. */
 void emulator_copy(void *to, const void *from, int bytes, int size) {
   Copy copy = {to, (size_t)size, {}, PC, lane->groups};
   if (bytes > 0) emulator_access(from, (size_t)bytes, false, (void *)PC);

@@ -13,18 +13,18 @@
 
 namespace emulated {
 
-/* Counts requests: a request joins the accesses of a warp's lanes. */
+/* A request consists of the accesses that the lanes of a warp make together. */
 
 std::vector<Site> sites, sites_of_launches;
 EmulatorCounts counts;
 
-/* An event of a lane: an access, or a step into a basic block. A lane's events are in order. */
+/* An event of a lane: an access, or a step into a basic block. */
 struct Event {
   uint32_t pc, site; /* pc is relative to program_base */
   uintptr_t address;
 };
 
-static constexpr uint32_t FULL = 256; /* maximum events of a lane that wait to be joined */
+static constexpr uint32_t FULL = 256; /* capacity of a lane's list of events */
 static Event events[WARP][FULL + 4];  /* + 4 spreads the arrays over a cache's sets */
 static uint32_t noted[WARP];
 
@@ -53,7 +53,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   return site;
 }
 
-/* Returns the number of distinct numbers. They are usually sorted already. */
+/* Returns the number of distinct values in [first, end), which are usually sorted already. */
 static size_t distinct(uintptr_t *first, uintptr_t *end) {
   if (!std::is_sorted(first, end)) std::sort(first, end);
   return (size_t)(std::unique(first, end) - first);
@@ -71,7 +71,7 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if lanes n and n ^ 1 share an address for all n < 16, or lanes n and n ^ 2 do. */
+/* Returns true if 16 lanes form pairs with equal addresses: all n and n ^ 1, or all n and n ^ 2. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -114,8 +114,8 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* If lanes are at several places, the lanes at the lowest address go first. So lanes that diverged
-   come together again (Collange, 2011). If a lane's list is full, all lanes wait. */
+/* The lanes at the lowest code address make the next request, so that lanes that diverged come
+   together again (Collange, 2011). Stops if a lane in State::FULL has no event left. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
@@ -168,7 +168,7 @@ std::string printed(const char *format, ...) {
   return text;
 }
 
-static constexpr uint64_t ENOUGH = 1000; /* equal findings (kind and place) that end a launch */
+static constexpr uint64_t ENOUGH = 1000; /* a finding that occurs this often ends the launch */
 
 static void add(std::vector<EmulatorFinding> &to, const char *kind, const std::string &text,
                 uintptr_t a, uintptr_t b) {
@@ -193,7 +193,7 @@ void stop_at(const char *kind, const std::string &text, uintptr_t pc) {
   stop();
 }
 
-static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", innermost first */
+static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", inner calls first */
 
 /* Looks up all addresses with one addr2line, since each addr2line reads all debug information. */
 static void look_up(const std::vector<uintptr_t> &addresses) {
@@ -227,7 +227,7 @@ static bool is_ours(const std::string &place) {
 
 static const char UNKNOWN[] = "an unknown line";
 
-/* Returns a place like "kernels/exercise.cu:44", then its caller if that is in another file. */
+/* Returns a place like "kernels/exercise.cu:44", and its caller if that is in another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
   look_up({return_address});
@@ -255,7 +255,7 @@ static std::string cost_of(const Site &s) {
                        32 * (double)c.sectors / requests);
 }
 
-/* Returns the number of unneeded sectors or turns of the banks, or 0 if it is too low to report. */
+/* Returns the number of unneeded bank passes or sectors; 0 if too few sectors are unneeded. */
 static double waste_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   if (s.shared) return (double)c.turns - (double)c.least_turns;
@@ -287,8 +287,8 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
       if (*place) *place -= program_base; /* other processes have another program_base */
 }
 
-/* Reports each kind at each place once. Kinds that begin with b or m come first: barrier, barriers,
-   bounds, mask, meeting. Where a race was reported, reads of unwritten memory are not. */
+/* Reports each kind at each place once. The kinds barrier, barriers, bounds, mask and meeting come
+   first. Omits a read of unwritten memory if a race was found at the same place. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

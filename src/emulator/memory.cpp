@@ -44,8 +44,8 @@ struct Range {
   }
 };
 
-static Range shared, data, program;             /* thread-local storage; the program's writable
-                                                   part; the whole program */
+static Range shared, data, program;             /* shared: thread-local storage; data: the program's
+                                                   writable part; program: all of it */
 static std::map<uintptr_t, Variable> variables; /* by address */
 
 /* Returns "v" for the mangled "level<...>(...)::v". */
@@ -74,7 +74,7 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
     program = {std::min(program.first, first), std::max(program.end, first + header.p_memsz)};
     if (header.p_flags & PF_W) data = {first, first + header.p_memsz};
   }
-  for (int i = 0; i < info->dlpi_phnum; i++) /* this part is constant after relocation */
+  for (int i = 0; i < info->dlpi_phnum; i++) /* PT_GNU_RELRO marks a constant part */
     if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO)
       data.first = program_base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
   return 1; /* the first object is the program */
@@ -120,7 +120,7 @@ static Region *new_region(uintptr_t base, size_t bytes, const std::string &name,
   return r;
 }
 
-/* Names of variables begin with the mangled name of their function: _ZZ<function>E<variable>. */
+/* A variable of a function is named _ZZ<name>E<variable> if the function is named _Z<name>. */
 size_t static_shared_of(const void *kernel) {
   const auto function = functions.find((uintptr_t)kernel);
   size_t bytes = 0;
@@ -152,7 +152,7 @@ bool is_arena(uintptr_t address) {
   return address - (uintptr_t)arena < ARENA;
 }
 
-/* The last two regions found. Kernels often alternate between two tiles, so one is not enough. */
+/* The two regions that find() returned last, because kernels often alternate between two tiles. */
 static Region *recent[2];
 
 Region *find(uintptr_t address) {
@@ -289,7 +289,7 @@ const char *cudaGetErrorString(cudaError_t error) {
          : error == cudaErrorMemoryAllocation     ? "out of memory"
                                                   : "the launch failed";
 }
-/* Replaces the function of engine/cuda/cuda_error.h. */
+/* Replaces cuda_done of engine/cuda/cuda_error.c. */
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
   return status == cudaSuccess ||
          error_set(error, "%s failed: %s", what, cudaGetErrorString(status));

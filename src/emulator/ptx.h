@@ -4,7 +4,7 @@
 
 #include <cuda_bf16.h>
 
-/* Stores and loads of mail. */
+/* These functions store and load mail (kernels/epoch/tiles_mail.cu). */
 inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
   const float4 packet = {x, y, z, __uint_as_float(w)};
   emulator_store_mail(to, &packet, sizeof packet);
@@ -59,7 +59,7 @@ inline uint32_t emulator_fp16(float value) {
 inline uint32_t pack_fp16(float first, float second) {
   return emulator_fp16(first) | emulator_fp16(second) << 16;
 }
-/* The bits of any fp16, even a subnormal one, shifted into a float, give 2^-112 of its value. */
+/* Shifting an fp16's bits left by 13 gives a float of 2^-112 times its value, even if subnormal. */
 inline float emulator_of_fp16(uint32_t half) {
   const uint32_t bits = (half & 0x7fff) << 13, huge = 0x7c00 << 13; /* larger bits are NaNs */
   const float magnitude =
@@ -77,8 +77,8 @@ template <class Sum> struct Fragment {
   Sum d[4];
 };
 
-/* Multiplies (16, K) by (K, 8). Lane 4 g + t holds values of rows g and g + 8 of the left matrix,
-   and values of column g of the right matrix. */
+/* Multiplies a (16, K) matrix by a (K, 8) matrix. Lane 4 g + t holds values of rows g and g + 8 of
+   the left matrix, and values of column g of the right matrix. */
 template <int WIDTH, class Sum, class Exact, Exact (*value)(uint32_t, int)>
 void multiply(void **lanes, unsigned) {
   constexpr int K = 8 * WIDTH;
@@ -156,7 +156,7 @@ inline void transpose(void **lanes, unsigned) {
       static_cast<uint16_t *>(lanes[lane])[i] = matrix[2 * (lane % 4) + i][lane / 4];
 }
 
-/* Returns the row's pointer, also for a 32-bit address in shared memory. */
+/* Returns a pointer to the row. `row` is a pointer or a 32-bit address in shared memory. */
 inline const void *at_of(const void *row) {
   return row;
 }

@@ -19,7 +19,7 @@ struct dim3 {
   __host__ __device__ constexpr uint64_t count() const {
     return (uint64_t)x * y * z;
   }
-  constexpr dim3 at(unsigned i) const { /* returns the index of element i */
+  constexpr dim3 at(unsigned i) const { /* returns the index (x, y, z) of element i */
     return {i % x, i / x % y, i / (x * y)};
   }
 };
@@ -43,11 +43,11 @@ __device__ void emulator_arrive(int barrier, int threads, bool waits);
 __device__ unsigned emulator_active();
 __device__ void emulator_fence();
 __device__ void emulator_atomic(const void *at, size_t bytes, void *by);
-/* Records an access that the compiler does not report. */
+/* Records an access that the compiler does not report. `by` is the access's address in the code. */
 __device__ void emulator_access(const void *at, size_t bytes, bool write, void *by);
 __device__ unsigned char *emulator_dynamic();
 extern unsigned char emulator_dynamic_shared[]; /* dynamic shared memory of the running block */
-/* Refuses blocks of more than `threads` threads, for __launch_bounds__. */
+/* Implements __launch_bounds__: refuses blocks of more than `threads` threads. */
 void emulator_bounds(unsigned threads, unsigned = 0, unsigned = 0);
 /* Reports an atomic operation on floats, which an exercise must not use. */
 __device__ void emulator_unordered();
@@ -57,16 +57,16 @@ cudaError_t emulator_allow(const void *kernel, size_t bytes);
 /* Returns the 32-bit address that PTX uses for `at`, which lies in shared memory. */
 __device__ uint32_t emulator_shared_address(const void *at);
 void *emulator_shared_at(uint32_t address);
-/* Copies `bytes` bytes, then writes zeros up to `size` bytes (at most 16). The bytes arrive in
-   emulator_await_copies. */
+/* Starts an asynchronous copy of `bytes` bytes, padded with zeros to `size` bytes (at most 16).
+   emulator_await_copies completes it. */
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
-/* Store and load mail: packets of 16 bytes, or half a packet. Tests define these
-   (tests/support/schedules.cpp). */
+/* Store and load mail (kernels/epoch/tiles_mail.cu) in packets of 16 or 8 bytes. Tests define both
+   functions (tests/support/schedules.cpp). */
 void emulator_store_mail(void *to, const void *packet, size_t bytes);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] __device__ void emulator_trap();
-/* Runs function(copy of the arguments) in every thread, and returns when all threads have ended. */
+/* Runs `function` in every thread with a copy of the arguments. Returns when all have ended. */
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *arguments),
                          const void *arguments, size_t bytes, const void *kernel = nullptr);

@@ -13,14 +13,14 @@ namespace emulated {
 bool watched;
 static size_t static_shared; /* bytes of the __shared__ variables that this launch has touched */
 
-/* The number of blocks and barriers so far; the first number in this block; in this launch. */
+/* `era` counts blocks and barriers. The block began at block_era, the launch at launch_era. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* first era and number of each block of
-                                                           this launch, in running order */
-/* Variables through which blocks announce finished writes. A variable's vector has an era for each
-   block, in running order: the block has announced its writes before this era. */
+static std::vector<uint32_t> block_eras, block_numbers; /* [i]: first era and number of the i-th
+                                                           block that ran in this launch */
+/* Blocks announce finished writes by atomic operations. If announced[address][i] is e, the i-th
+   block that ran has announced its writes before era e by an operation at this address. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
-static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
+static std::set<const std::vector<uint32_t> *> heard; /* parts of `announced` that the block read */
 
 void watch_launch() {
   launch_era = era + 1;
@@ -94,8 +94,8 @@ static std::string element(const Region *r, uintptr_t address) {
   stop_at("outside", text, pc);
 }
 
-/* Checks an access by host code, which must not touch the device's memory. If the host is fenced,
-   it may touch only its stack and constants. */
+/* Checks an access by host code, which must not touch the device's memory. During emulator_call,
+   host code may touch only its stack and constants. */
 static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (!is_arena(address)) {
     if (!host_is_fenced || is_host_stack(address)) return;
@@ -111,14 +111,14 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (host_is_fenced) stop();
 }
 
-static size_t block_of(uint32_t touched) { /* returns the index of the block of this era */
+static size_t block_of(uint32_t touched) { /* returns the index in block_eras of the era's block */
   return (size_t)(std::upper_bound(block_eras.begin(), block_eras.end(), touched) -
                   block_eras.begin()) -
          1;
 }
 
-/* Returns true if t is ordered before the lane's current access. All accesses before era `first`
-   are so ordered. */
+/* Returns true if t is ordered before the lane's current access. This is so for every t before era
+   `first`. */
 static inline bool ordered(const Touch &t, uint32_t first) {
   if (t.era < first) return true;
   if (t.era < block_era) {
@@ -193,7 +193,7 @@ static void not_aligned(Region *r, uintptr_t address, unsigned size, bool write,
           pc);
 }
 
-/* When a launch first touches a variable, adds its bytes to the kernel's static shared memory. */
+/* Adds a variable's bytes to static_shared when a launch first touches the variable. */
 static void touch_shared(Region *r, uintptr_t pc) {
   r->launch = launch_era;
   if (r->name == DYNAMIC) return;
@@ -249,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* An atomic operation after a fence announces the writes before the block's last barrier. */
+/* If the lane's next write is atomic, it announces the block's writes so far (see `announced`). */
 void emulator_fence() {
   lane->fenced = true;
 }
@@ -326,7 +326,7 @@ void __tsan_read_range(void *at, size_t size) {
 void __tsan_write_range(void *at, size_t size) {
   access(at, size, true, false, PC);
 }
-/* The compiler renames kernels' calls of C functions to these functions. */
+/* The compiler makes kernels call these functions instead of the C library's functions. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
   access(from, size, false, false, PC);
   access(to, size, true, false, PC);
@@ -378,7 +378,7 @@ void __ubsan_handle_out_of_bounds(void *data, void *index) {
   };
   std::string type = static_cast<const Data *>(data)->array->name;
   if (const size_t space = type.find(" ["); space < type.size())
-    type.erase(space, 1); /* g++ writes this space */
+    type.erase(space, 1); /* g++ writes a space here; clang does not */
   stop_at("bounds",
           printed(" has index %ld in an array of type %s", (long)(intptr_t)index, type.c_str()),
           PC);

@@ -54,15 +54,15 @@ typedef struct {
    that augments reads augmented copies, which double the memory of the rows. augment.h makes the
    copy of the window's row r from (augment, augment_key, r). Pictures must be square. */
 typedef struct {
-  uint64_t first_row, rows; /* the window; rows below 2^32 */
+  uint64_t first_row, rows; /* the window; `rows` is below 2^32 */
   bool shuffled;
   uint64_t key;
-  uint64_t first_step, steps; /* steps of the window, whose last step may be short */
-  uint64_t updates;           /* the run's updates before first_step (t - 1 in adam) */
+  uint64_t first_step, steps; /* first step, number of steps; the window's last may be short */
+  uint64_t updates;           /* number of updates in the run before first_step (t - 1 in adam) */
   float learning_rate;
   AugmentStrengths augment; /* all 0 means no augmentation */
   uint64_t augment_key;
-  uint64_t dropout_key; /* key of random_dropout, used with the position */
+  uint64_t dropout_key; /* key of random_dropout, which also takes a row's position */
 } TrainRange;
 
 /* Sums over the rows trained or evaluated since the last collect. A training row's results come
@@ -89,8 +89,8 @@ typedef struct {
   /* Waits for all queued work, then returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
   /* read waits for queued work, then copies the first `count` arrays, (count, network.floats).
-     Array 0 is the network's parameters; training_states counts the others. write copies from
-     `arrays` to the engine; if count is 1, write also sets the trained parameters. */
+     Array 0 is the network's parameters; training_states returns the number of other arrays. write
+     copies `arrays` to the engine; if count is 1, write also sets the trained parameters. */
   bool (*read)(Engine *engine, float *arrays, size_t count, Error *error);
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
@@ -103,14 +103,14 @@ typedef struct {
 
 struct Engine {
   const EngineOperations *call;
-  bool synchronous; /* train and predict finish their work before they return */
-  uint32_t aligned; /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: it does
-                       not if every call except a window's first starts at a multiple of this */
-  EngineConfig config; /* after opening: with the fusion and precision in use, never FUSION_AUTO */
-  char device[128];    /* the device's name; for the CPU also its threads */
+  bool synchronous;    /* train and predict finish their work before they return */
+  uint32_t aligned;    /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: only
+                          cuts at multiples of `aligned` steps are sure to keep the bits */
+  EngineConfig config; /* after opening, has the fusion and precision in use, never FUSION_AUTO */
+  char device[128];    /* the device's name; on the CPU, also the number of threads */
   char reason[160]; /* why this fusion level is used and, if tf32 was asked for, this precision */
   bool wide;        /* uses the kernels for wide layers, which store planes of fp16 */
-  int replays;      /* how often a number left fp16's range and work was repeated */
+  int replays;      /* how often work was repeated because a number left fp16's range */
   uint64_t memory;  /* bytes of the device's memory; 0 means unknown */
   double taken;     /* bytes of the host's memory that the CPU engine takes */
 };
@@ -136,22 +136,22 @@ static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_
   return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
 }
 
-/* Opens an engine, with parameters initialised from config->training.seed, or returns NULL. Every
-   rank opens an engine, uploads all rows and makes the same calls of train. train uses this rank's
-   part of each step's rows and adds the ranks' gradients; collect adds their sums. Other calls
-   do not involve other ranks. */
+/* Opens an engine with parameters initialised from config->training.seed. Returns NULL on failure.
+   Every rank opens an engine, uploads all rows and makes the same calls of train and collect. train
+   uses this rank's part of each step's rows and adds all ranks' gradients; collect adds all ranks'
+   sums. Other calls do not involve other ranks. */
 Engine *engine_cpu_open(const EngineConfig *config, Error *error);
 
-/* Opens an engine on the current CUDA device in the same way. Fails in a build without CUDA. */
+/* Like engine_cpu_open, but on the current CUDA device. Fails in a build without CUDA. */
 Engine *engine_cuda_open(const EngineConfig *config, Error *error);
 
 /* If the host has GPUs, makes one of them the current device. Each rank gets its own GPU. */
 bool engine_cuda_take(Ranks *ranks, Error *error);
 
-/* Adds the *sums of all ranks and stores the result in *sums. All ranks must call this. */
+/* Replaces *sums by the total over all ranks' *sums. All ranks must call this function. */
 bool engine_ranks_collect(const EngineConfig *config, EngineSums *sums, Error *error);
 
-/* These checks set *error and return false if the engine has no such rows or steps. */
+/* The next three functions return false with *error set if the engine has no such rows or steps. */
 bool engine_has_rows(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_upload(const EngineConfig *config, uint64_t first_row, uint64_t rows, Error *error);
 bool engine_can_train(const EngineConfig *config, const TrainRange *range, Error *error);
@@ -175,7 +175,7 @@ typedef struct {
 /* Opens the engine that `context`, a Device, asks for. Either all ranks use GPUs, or none does. */
 Engine *device_open(void *context, const EngineConfig *config, Error *error);
 
-/* Decides whether a failed run continues without the GPU. Returns true if the GPU failed, --device
-   is auto and the run is able to restart; later engines are then CPU engines. Otherwise returns
-   false, and if the GPU failed, *error says how to run without it. */
+/* Decides whether a failed run restarts on the CPU. Returns true if the GPU failed, --device is
+   auto and `able` is true; later engines are then CPU engines. Otherwise returns false. If the GPU
+   failed, *error then says how to run without a GPU. */
 bool device_fall_back(Device *device, bool able, Error *error);

@@ -50,7 +50,7 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns the index in Layer.array (PARAMETERS, ...) of array `a` of the calls read and write. */
+/* Returns the index in Layer.array of array `a` of the operations read and write (engine.h). */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
@@ -127,7 +127,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->outputs = (size_t)size[l + 1];
     layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
     layer->out = round_up(layer->outputs, GEMM_ALIGN);
-    if (layer->out % 256 == 0) /* rows of a multiple of 1 KiB would share few cache sets */
+    if (layer->out % 256 == 0) /* rows of n * 1 KiB would share few sets of the cache */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
@@ -175,13 +175,13 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Prepares everything but the parameters. Returns false if memory runs out. */
+/* Prepares the engine without its parameters. Returns false if memory runs out. */
 static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
   cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
-  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* for engine_cpu_open */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* taken by engine_cpu_open */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;
@@ -192,14 +192,14 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   text_append(engine->device, "CPU, %d thread%s%s, %s", threads, plural(threads),
               threads > cores ? of.text : "", cpu->kernels->name);
   strcpy(engine->reason, "the CPU engine has no other");
-  pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux neither call can fail */
+  pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux, both calls always succeed */
   pthread_cond_init(&cpu->barrier.opened, NULL);
   const size_t rows = min_size((size_t)engine_rows(config), config->dataset_rows);
   cpu->capacity = round_up(rows > EVALUATION_ROWS ? rows : EVALUATION_ROWS, GEMM_PANEL);
   return allocate_all(cpu);
 }
 
-/* Starts OpenMP threads for all later regions. Returns their number; OMP_THREAD_LIMIT is a cap. */
+/* Starts OpenMP threads for all later regions. Returns their number, at most OMP_THREAD_LIMIT. */
 static int start_threads(int count) {
   int running = 0;
   omp_set_dynamic(false); /* otherwise OpenMP may give a region fewer threads */

@@ -33,10 +33,10 @@ typedef struct {
   float *weight_copy; /* (out, in), for backward; NULL in the first layer */
   float *y;           /* (capacity, out): activations or, in the last layer, logits */
   float *dy;          /* (capacity, out): the gradient of the output before activation */
-  size_t gradient;    /* index in `gradients` of the layer's gradient, (in + 1, out) */
+  size_t gradient;    /* index of the layer's gradient (in + 1, out) in CpuEngine.gradients */
 } Layer;
 
-/* Scaled pixels in panels for GemmTerms. A term whose GEMM_PANEL values are 0 is left out. */
+/* Scaled pixels in panels for GemmTerms. A term whose GEMM_PANEL values are all 0 is left out. */
 typedef struct {
   size_t length;   /* maximum terms of a panel */
   float *values;   /* (panels, length, GEMM_PANEL) */
@@ -61,7 +61,7 @@ typedef struct {
   TrainRange drawn;     /* the range that `augmented` holds; drawn.rows 0 means none */
   StagingBuffer staging[2];
   EngineSums sums;
-  float *gradients;       /* (gradient_floats), all layers in order; NULL if there is one rank */
+  float *gradients;       /* (gradient_floats): all layers in order; NULL if there is one rank */
   size_t gradient_floats; /* a multiple of the number of ranks */
   Error failure;          /* why the ranks could not add gradients; "" if they could */
   Barrier barrier;
@@ -70,8 +70,8 @@ typedef struct {
   int blocks;
 } CpuEngine;
 
-/* The number of a thread and the size of its team. Thread t computes panels t, t + threads and so
-   on of the rows. It updates the weights from first_panel(t) to first_panel(t + 1). */
+/* The number of a thread and the size of its team. Thread t computes panels t, t + threads, ... of
+   the rows, and updates panels first_panel(t) to first_panel(t + 1) - 1 of the weights. */
 typedef struct {
   size_t thread, threads;
 } Team;

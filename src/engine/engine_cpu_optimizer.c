@@ -1,6 +1,6 @@
-/* Updates parameters of the CPU engine by any rule of optimizer.h. Only for
-   sgd, gemm_cpu_tile.h updates the weights. Other rules divide and take roots. So this file is
-   compiled without errno for math errors, which lets the compiler vectorise these rules. */
+/* Updates the CPU engine's parameters by the rules of optimizer.h. Under sgd, gemm_cpu_tile.h
+   updates the weights instead. Some rules take square roots. To let the compiler vectorise square
+   roots, this file is compiled without errno for math errors. */
 #include "engine/engine_cpu.h"
 
 /* Updates `count` adjacent parameters by a rule of this kind. */
@@ -11,12 +11,12 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
-/* Passes the kind as a constant, because a loop that branches on it would not be vectorised. */
+/* Passes the kind as a constant. A loop that branches on the kind would not be vectorised. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* without one, v is not used */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* otherwise, v is not used */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

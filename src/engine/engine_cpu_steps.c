@@ -15,7 +15,7 @@
 _Static_assert(GEMM_PANEL == 4, "pack looks at four pixels at a time");
 
 enum {
-  BARRIER_SPINS = 1000, /* about 20 us, more than the delay between threads */
+  BARRIER_SPINS = 1000, /* about 20 us, longer than the usual wait */
   MOST_COLUMNS = 64,    /* columns of the widest tile of gemm_cpu.c */
 };
 
@@ -23,14 +23,14 @@ enum {
    some processors. Otherwise, ends the replacement. */
 static void flush_denormals(bool flush) {
 #ifdef __SSE2__
-  const unsigned both = 0x8040; /* flush to zero, denormals are zero */
+  const unsigned both = 0x8040; /* bits of MXCSR: flush to zero, denormals are zero */
   _mm_setcsr(flush ? _mm_getcsr() | both : _mm_getcsr() & ~both);
 #else
   (void)flush;
 #endif
 }
 
-/* Returns the calling thread's Team and starts flushing denormals; flush_denormals(false) stops it.
+/* Returns the calling thread's Team. Calls flush_denormals(true); the caller must end the flushing.
    All threads of a team make the same calls with their Team, in the same order. */
 static Team join_team(void) {
   flush_denormals(true);
@@ -61,8 +61,8 @@ static void wait_for_all(Barrier *barrier, Team team) {
 
 /* ---- the pixels of a block ------------------------------------------------------------- */
 
-/* Packs a panel of four rows; its terms are pixels. If `columns`, packs four columns of pixels; the
-   terms are rows. Skips terms that are all black, if the network reads black as 0. */
+/* Packs a panel of four rows, with pixels as terms. If `columns`, packs a panel of four columns,
+   with rows as terms. If the network reads black as 0, skips terms whose four pixels are black. */
 static inline __attribute__((always_inline)) void pack(CpuEngine *cpu, Panels *panels, size_t panel,
                                                        size_t count, const bool columns) {
   const PixelFactor by = training_pixel_factor(&cpu->engine.config.training);
@@ -175,8 +175,8 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of layer l - 1 from the gradient of layer l. Where dropout made an output
-   0, the activation's slope is 0. The other gradients are scaled like their outputs. */
+/* Computes the gradient of layer l - 1 from the gradient of layer l. At a dropped output, which is
+   0, the activation's slope is 0. All other gradients are scaled like the outputs in drop(). */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;

@@ -32,7 +32,7 @@ typedef float Four __attribute__((vector_size(GEMM_PANEL * sizeof(float))));
 
 #endif
 
-/* SSE2 or NEON, which every machine of the architecture has. */
+/* For all machines: SSE2 on x86-64, NEON on AArch64. */
 #define NAME(x) x##_basic
 #define TARGET
 #define LANES 4

@@ -33,7 +33,7 @@ typedef struct {
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 
-  /* Computes dx(m, n) = c(m, n) * the slope at output y(m, n). Rows are `row` floats apart. */
+  /* Computes dx(m, n) = c(m, n) * activation slope at y(m, n). Rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
   /* Takes c as the gradient of weights w. Computes v = momentum v + c + weight_decay w, then w = w

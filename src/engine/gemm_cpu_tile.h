@@ -11,7 +11,7 @@ typedef float NAME(Vector) __attribute__((vector_size(LANES * sizeof(float))));
 #define Vector NAME(Vector)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/* Computes c = start (or 0) + the sum over j of a(m, j) b(index[j], n). `vectors` is a constant. */
+/* Computes c(m, n) = start (or 0) + the sum over j of a(m, j) b(index[j], n). */
 INLINE void NAME(accumulate)(const GemmTerms *t, const int vectors, const float *start,
                              Vector c[GEMM_PANEL][VECTORS]) {
   const float *const a = t->a, *const b = t->b;

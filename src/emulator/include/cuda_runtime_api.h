@@ -54,7 +54,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaGetDeviceCount(int *count);
-/* There is no second GPU. */
+/* The emulator has one GPU, so cudaSetDevice does nothing. */
 #define cudaSetDevice(device) ((void)(device), cudaSuccess)
 const char *cudaGetErrorName(cudaError_t error);
 enum {

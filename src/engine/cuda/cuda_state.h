@@ -29,51 +29,51 @@ typedef struct {
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
-  cudaEvent_t copied;       /* on the copy stream: rows are copied; the buffer is free */
-  cudaEvent_t consumed;     /* on the compute stream: work that reads the upload's rows has ended */
+  cudaEvent_t copied;       /* recorded on `copy` after the upload; then the buffer is free */
+  cudaEvent_t consumed;     /* recorded on `compute` after the work that reads the uploaded rows */
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
-/* A wide network's arrays are planes of fp16 terms. WIDE_X + l is the index for layer l, from 0. */
+/* Indices in WideNetwork.planes, arrays of fp16 terms. Add the layer l, which counts from 0. */
 enum {
   WIDE_X,                      /* the layer's input (forward_rows, size[l]); pixels if l is 0 */
-  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); d is NULL for a head */
+  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); d is NULL if head runs layer l */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* gradient of the layer's output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
 typedef struct {
   Planes planes[WIDE_PLANES];
-  float *d_scales; /* a scale for each plane; d_scales[0] belongs to the pixels */
+  float *d_scales; /* one scale for each element of `planes`; d_scales[0] is for pixels */
   uint32_t *d_largest;
 } WideNetwork;
 
-/* Holds the work since ResultSums.overflowed was last checked, to repeat it if the flag is set. */
+/* Holds all work since ResultSums.overflowed was last checked, so that it can be repeated. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
   TrainRange work[REPLAY_MOST]; /* a range of 0 steps means that its rows were evaluated */
   int count;
-  float *d_before;    /* parameters, moments and average before this work */
-  ResultSums *d_sums; /* the sums before this work */
+  float *d_before;    /* parameters, moments and average before `work` */
+  ResultSums *d_sums; /* the results' sums before `work` */
 } Replay;
 
-/* A graph of steps. */
+/* A CUDA graph that runs training steps. */
 typedef struct {
   cudaGraphExec_t graph; /* NULL until it is captured */
-  uint64_t steps;        /* full steps */
+  uint64_t steps;        /* number of full steps */
   int rest;              /* rows of a short last step; 0 means that there is none */
 } StepGraph;
 
-/* The sums of gradients over ranks. */
+/* The state of the sums of gradients over ranks. */
 typedef struct {
-  struct ncclComm *comm; /* NULL with one rank, or after this rank has left */
-  cudaError_t (*allocate)(void **pointer, size_t bytes); /* NCCL's allocator; NULL means CUDA's */
+  struct ncclComm *comm; /* NULL with one rank, or after sums_close */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* by NCCL; NULL means cudaMalloc */
   cudaError_t (*release)(void *pointer);
-  bool shares;                  /* all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* streams of the sums and of the updates that use sums */
+  bool shares;                  /* true if all ranks may read and write d_gradient */
+  cudaStream_t stream, updates; /* run the sums, and the updates that use these sums */
   cudaEvent_t ready, summed;
-  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: the update of the bucket that starts at l */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of l's bucket; 0 after the wait for it */
-  bool closes;                    /* the engine is closing, so waits are short */
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [first]: recorded by sums_updated */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + `first` of l's sums_updated; 0 after sums_join */
+  bool closes;                    /* true while the engine closes; waits are then short */
 } RankSums;
 
 /* An array, a stream or an event, and the function that releases it. */
@@ -82,7 +82,7 @@ typedef struct {
   cudaError_t (*release)(void *what);
 } Owned;
 
-/* An upper bound. A layer owns two arrays, three planes and an event; the engine, about 40 more. */
+/* An upper bound. A layer owns 2 arrays, 3 planes and 1 event; the engine owns about 40 more. */
 enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 
 struct CudaEngine {
@@ -101,7 +101,7 @@ struct CudaEngine {
   int forward_rows; /* rows that the activations hold: engine_rows, or more for evaluation */
   RankSums sums;
 
-  CudaEngine *first; /* if this engine is a member (engine.h), its opener; or NULL */
+  CudaEngine *first; /* the engine that opened this member (see engine.h), or NULL */
   bool may_join;     /* the engine may have members, because no level was asked for */
   int device;        /* the device's number in CUDA */
 
@@ -109,7 +109,7 @@ struct CudaEngine {
   uint16_t *d_labels;
   uint32_t *d_order;
   TrainRange ordered;        /* the range whose order d_order holds; rows == 0 means none */
-  uint8_t *d_augmented;      /* like d_pixels; NULL without augmentation */
+  uint8_t *d_augmented;      /* shaped like d_pixels; NULL if training augments nothing */
   TrainRange augmented;      /* the range that d_augmented holds; rows == 0 means none */
   const uint8_t *d_train_on; /* the rows that steps read: d_pixels or d_augmented */
   StepState *d_state;
@@ -117,29 +117,29 @@ struct CudaEngine {
   ResultSums *d_sums;
 
   float *d_parameters;      /* trained parameters */
-  float *d_average;         /* the average of the parameters; NULL if training keeps none */
+  float *d_average;         /* the average of the parameters; NULL if training keeps no average */
   float *d_momentum;        /* momentum or first moment; the second moment, if any, follows it */
-  float *d_gradient;        /* of d_parameters; NULL if gradients stay in registers */
-  float *d_x;               /* pixels as floats, if needed: (forward_rows, inputs) */
-  float *d_z;               /* (forward_rows, widest), at levels none, exercise and library */
-  float *d_largest, *d_sum; /* (forward_rows), of each row's logits, at level exercise */
-  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* output of layer l, from 1: (rows, size[l]) */
+  float *d_gradient;        /* gradient of d_parameters; NULL if gradients stay in registers */
+  float *d_x;               /* (forward_rows, inputs): pixels as floats; NULL if not needed */
+  float *d_z;               /* (forward_rows, widest): scratch memory; NULL unless Level.unfused */
+  float *d_largest, *d_sum; /* (forward_rows): scratch memory of level exercise's softmax */
+  float *d_activation[NETWORK_MAX_LAYERS + 1]; /* [l]: (rows, size[l]), the output of layer l - 1 */
   float *d_delta[NETWORK_MAX_LAYERS + 1];      /* gradient of d_activation[l] */
   WideNetwork wide;                            /* used if engine.wide */
   Replay replay;
 
   StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
   uint32_t positions_before;                  /* number of positions of the previous range */
-  const uint8_t *d_captured;                  /* d_train_on when the graphs were captured */
-  TilesPlan tiles; /* plan of level epoch; it has 0 blocks without tiles */
-  void *d_steps;   /* scratch of level epoch, or of a cluster */
-  void *d_mail;    /* mail of level epoch */
-  void *d_work;    /* scratch of the gradient updates */
+  const uint8_t *d_captured;                  /* value of d_train_on that the graphs captured */
+  TilesPlan tiles; /* plan of launch_tiles; tiles.blocks is 0 if launch_tiles is not used */
+  void *d_steps;   /* scratch memory of launch_tiles or launch_many */
+  void *d_mail;    /* messages between the blocks of launch_tiles */
+  void *d_work;    /* scratch memory of launch_updates */
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, which excludes weight decay. If `level` is NULL, chooses
-   a level. Calls close_library for `library` when the engine closes or cannot open. */
+/* Opens an engine at the caller's `level`, which does not support weight decay. If `level` is NULL,
+   chooses a level. Calls close_library(library) when the engine closes or cannot open. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
@@ -150,7 +150,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
 /* Returns true if members of this configuration can train in clusters. With a small first layer and
    many classes, clusters would change the bits, so members train by tiles. */
 bool engine_cuda_suits_many(const EngineConfig *config);
-/* Sets engine->wide if the kernels for wide layers would be faster, and adds to engine->reason. */
+/* Sets engine->wide if the kernels for wide layers would be faster, and explains it in reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
 /* These functions allocate what cuda_release_all releases. They respect --device-memory. */
@@ -247,15 +247,15 @@ bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
 /* Returns the logits, like cuda_queue_rows, and repeats the work if a number was out of range. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
-/* In engine_cuda.c: queue the training of a range, and the forward pass over rows. */
+/* cuda_queue_range queues training steps, cuda_queue_rows a forward pass (engine_cuda.c). */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 
-/* The ranks' sums of gradients are in engine_cuda_ranks.c. sums_open does nothing with one rank. */
+/* Prepares the sums of gradients over ranks (engine_cuda_ranks.c). With one rank, does nothing. */
 bool sums_open(CudaEngine *e, Error *error);
 /* Allocates e->d_gradient and sets it to zeros. */
 bool sums_array(CudaEngine *e, Error *error);
-/* Leaves the other ranks: at once if `breaks`, otherwise in agreement with them. */
+/* Closes the communicator by ncclCommAbort if `breaks`, otherwise by ncclCommDestroy. */
 void sums_close(CudaEngine *e, bool breaks);
 /* Queues the sum over ranks of `count` gradients. Later work on e->sums.updates waits for it. */
 cudaError_t sums_add(CudaEngine *e, size_t first, size_t count);
@@ -268,7 +268,7 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
 /* Waits for `event` or, if it is NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queues `steps` steps, from state.position to state.end, on e->compute. *e->d_state is `state`. */
+/* Queues `steps` steps (state.position to state.end) on e->compute. *e->d_state equals `state`. */
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
 /* Sets the scales of level_wide for these steps, from the first rows of the first step. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);

@@ -178,7 +178,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Returns array `a` of the calls read and write. */
+/* Returns array `a` of the operations read and write (engine.h). */
 static float *array_of(const CudaEngine *e, size_t a) {
   if (a == 0 && e->d_average) return e->d_average;
   return a > 0 && a <= training_moments(&e->engine.config.training)
@@ -197,7 +197,7 @@ static bool cuda_read(Engine *engine, float *arrays, size_t count, Error *error)
   return good;
 }
 
-/* Copies on the compute stream, because this stream does not wait for the default stream. */
+/* Copies on e->compute, because this stream does not wait for copies on the default stream. */
 static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count) {
   const size_t floats = e->engine.config.network.floats, bytes = floats * sizeof *arrays;
   for (size_t a = 0; a < count; a++)
@@ -374,12 +374,12 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* A member is an engine with its own parameters, order, results and stream. On Hopper a network of
-   two hidden layers trains in a cluster (kernels/many/) if it is small enough; other members train
-   by tiles, like a single network. A member's bits do not depend on the other members. */
+/* A member is an engine with its own parameters, order, results and stream. On Hopper, a small
+   network of two hidden layers trains in one cluster (kernels/many/). Other members train by
+   launch_tiles, like a single network. A member's bits do not depend on the other members. */
 
-/* Maximum members if each member takes one cluster. Members that do not fit on the GPU wait. With
-   many waiting members, all members end at nearly the same time. */
+/* Maximum number of members that take one cluster each. Members that do not fit on the GPU wait. If
+   many wait, all members end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -388,8 +388,8 @@ static bool by_clusters(const CudaEngine *e) {
          many_takes(many_shape(e)) && c->dataset_rows < 1 << 28 && many_clusters() > 0;
 }
 
-/* Blocks of a kernel by tiles wait for each other, so the kernels of all members must fit on the
-   GPU at once. A kernel of one cluster may wait for room, because a cluster starts as a whole. */
+/* The blocks of launch_tiles wait for each other, so the kernels of all members must fit on the GPU
+   at once. A kernel of one cluster may wait for room, because a cluster starts as a whole. */
 static int cuda_members(Engine *engine) {
   const CudaEngine *e = (const CudaEngine *)engine;
   GpuLimits limits;

@@ -66,7 +66,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* The last three pointers are NULL if NCCL lacks the functions (releases before 2.27). */
+  /* NCCL before 2.27 lacks the last three functions; their pointers are then NULL. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -117,7 +117,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* Blocks of NCCL's kernel. NCCL's default on an H200 is 7, too few while other kernels run. */
+/* Blocks in NCCL's kernel. NCCL's default (7 on an H200) is too few beside other kernels. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {

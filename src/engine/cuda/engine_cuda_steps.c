@@ -86,8 +86,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late, except
-   layer l if l > 0, because backward still needs its old weights. Sets *late to l. */
+/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late. Only
+   layer l > 0 waits for the next call (*late = l), because backward still needs its old weights. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -99,7 +99,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Runs forward, then backward from the last layer, and the updates. Ranks add bucket by bucket. */
+/* Runs forward, backward from the last layer, and updates. Ranks add gradients bucket by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -195,7 +195,7 @@ static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
 
 /* ---- level epoch -------------------------------------------------------------------------- */
 
-/* Queues a range's steps. The first launch begins where the range does. Later launches begin at
+/* Queues a range's steps. The first launch begins at the first step. Later launches begin at
    multiples of tiles.steps, so that the cuts between calls do not change the bits. */
 static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps) {
   const EngineConfig *c = &e->engine.config;
@@ -239,7 +239,7 @@ static cudaError_t steps_by_tiles(CudaEngine *e, StepState state, uint64_t steps
   return cudaSuccess;
 }
 
-/* Queues all of a member's steps as one launch, which waits until a cluster of the GPU is free. */
+/* Queues all steps of a member (engine.h) as one launch, which waits until a cluster is free. */
 static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
   const size_t *w = e->engine.config.network.weight, *b = e->engine.config.network.bias;
   const ManyJob job = {.shape = many_shape(e),
@@ -268,7 +268,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Libraries load their kernels in a first step, so a step without rows precedes the capture. */
+    /* Libraries load kernels in the first step, so a step without rows must precede the capture. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));

@@ -20,7 +20,7 @@ cudaError_t scale_pixels(CudaEngine *e, BatchView batch) {
                              e->compute);
 }
 
-/* Writes e->d_x. If it is NULL, does nothing, because the first layer's kernels read bytes. */
+/* Writes pixels to e->d_x. Does nothing if e->d_x is NULL: the first layer then reads bytes. */
 static cudaError_t input_layer(CudaEngine *e, BatchView batch) {
   return e->d_x ? scale_pixels(e, batch) : cudaSuccess;
 }
@@ -41,7 +41,7 @@ static cudaError_t forward_none(CudaEngine *e, BatchView batch, int l, bool trai
 static cudaError_t forward_layer(CudaEngine *e, BatchView batch, int l, bool trains) {
   const LayerUpdate at = layer_at(e, l);
   const bool last = l == last_layer(e);
-  if (last && has_head(e)) return cudaSuccess; /* loss_layer computes it */
+  if (last && has_head(e)) return cudaSuccess; /* loss_layer runs the last layer */
   return launch_forward((LayerInput){at.d_x, batch}, at.d_w, at.d_b, e->d_activation[l + 1], at.in,
                         at.out, !last, dropout_after(e, l, trains), bf16_terms(e), e->compute);
 }
@@ -56,7 +56,7 @@ static cudaError_t loss_none(CudaEngine *e, BatchView batch, bool trains) {
   return launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[last + 1], classes, e->compute);
 }
 
-/* Computes the loss. If the last layer is small, one kernel runs it forward and backward. */
+/* Computes the loss. If the last layer is small, launch_head also runs it forward and backward. */
 static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
   const int last = last_layer(e);
   const LayerUpdate at = layer_at(e, last);
@@ -122,7 +122,7 @@ const Level level_none = {
     .forward = forward_none,   /* gemm, add_bias, activation, dropout */
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
     .backward = backward_none, /* weight_gradient, bias_gradient, backward_gemm, dropout, slope */
-    .update = update_none,     /* update of weights, update of biases */
+    .update = update_none,     /* update for the weights, update for the biases */
     .unfused = true,           /* d_x, d_z and d_gradient pass values between kernels */
     .each = true,              /* each layer's update follows its backward */
 };
@@ -131,8 +131,8 @@ const Level level_layer = {
     .input = input_layer,       /* launches no kernel, because forward reads bytes */
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head, or softmax if the last layer is large */
-    .backward = backward_layer, /* backward, except in the last layer after head */
-    .update = update_layer,     /* updates: it computes all gradients and updates all layers */
+    .backward = backward_layer, /* backward; nothing for the last layer if head ran */
+    .update = update_layer,     /* updates, which computes all gradients and updates all layers */
 };
 
 /* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */

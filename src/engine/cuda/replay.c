@@ -32,7 +32,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Repeats the work with level layer, from the saved state or, for logits, the current state. */
+/* Repeats the work with level layer, from the saved state. Logits use the current state instead. */
 static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, float *logits) {
   const Level *level = e->level;
   const Fusion fusion = e->engine.config.training.fusion;
@@ -50,7 +50,7 @@ static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, fl
 /* Queues a copy of the sums, and waits for it. */
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
-  /* the copy alone would wait forever for ranks that have gone */
+  /* without sums_wait, the copy would wait forever for ranks that have ended */
   if (e->engine.config.ranks && !sums_wait(e, NULL, what, error)) return false;
   return cuda_done(
              cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->compute),
