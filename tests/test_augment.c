@@ -1,4 +1,4 @@
-/* Tests the arithmetic of augmentation (augment.h). test_kernels.c tests its kernel;
+/* Tests the arithmetic of augmentation (augment.h). test_kernels.c tests the CUDA kernel;
    test_augment_engine.c tests training on augmented rows. */
 #include "base/augment.h"
 #include "support/network_reference.h"
@@ -32,8 +32,8 @@ static int mapped(const AugmentMap *m, const uint8_t *pixels, int side, int x, i
   return (int)floor(sum + 0.5);
 }
 
-/* A map without strength moves no pixel. Other maps shift by whole pixels, even out of the picture,
-   or by parts of a pixel, turn by 90 degrees, halve or double the size. */
+/* If all strengths are 0, no pixel changes. The maps shift by whole pixels, by parts of a pixel or
+   out of the picture, turn by 90 degrees, or change the size. */
 TEST(test_maps) {
   foreach (each_side, sides) {
     const int side = *each_side;
@@ -80,7 +80,7 @@ static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   return augment_blend(&across, line, 1);
 }
 
-/* Each control point moves only the pixels around it, by its own displacement. */
+/* Each control point moves only the pixels around it. Its displacement decides how far. */
 TEST(test_displacements) {
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
@@ -89,7 +89,7 @@ TEST(test_displacements) {
   }
   EACH_PIXEL(x, y, SIDE, SIDE) {
     const AugmentPoint moved = moved_at(control, x, y);
-    /* splines reproduce linear functions exactly; control point p lies at p - 1 cells */
+    /* splines reproduce linear functions exactly; control point p is at cell coordinate p - 1 */
     assert_close(moved.x, (x + 0.5) * AUGMENT_CELLS / SIDE + 1, 1e-5);
     assert_close(moved.y, 10 * ((y + 0.5) * AUGMENT_CELLS / SIDE + 1), 1e-4);
   }
@@ -108,11 +108,12 @@ static AugmentStrengths only(int kind, float strength) {
   return strengths;
 }
 
-/* Random values are uniform and stay within their limits. The largest of 4000 is within 1% of its
-   limit. A kind of change gets the same values whether other kinds are used or not. */
+/* Random values stay within their limits, and the largest of 4000 values is within 1% of its limit.
+   A kind of change gets the same values whether or not other kinds are used. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
-  /* x, y, angle, width, height, lean, elastic; lengths are doubled, as side 56 is twice 28 */
+  /* limits of shift x, shift y, angle, width, height, lean, elastic x, elastic y; lengths for side
+     28 double for side 56 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
@@ -151,7 +152,7 @@ TEST(test_key_and_row_draw) {
     const AugmentStrengths kind = only(k, AUGMENT_USUAL.most[k]);
     augment_row(kind, 3, 7, pixels, copy, 28);
     assert_memory_not_equal(copy, pixels, sizeof copy);
-    for (uint32_t other = 0; other < 3; other++) { /* same, other key, other row */
+    for (uint32_t other = 0; other < 3; other++) { /* 0: the same; 1: other key; 2: other row */
       augment_row(kind, 3 + (other == 1), 7 + (other == 2), pixels, again, 28);
       assert_int_equal(memcmp(again, copy, sizeof copy) == 0, other == 0);
     }

@@ -1,5 +1,5 @@
-/* Tests training on augmented rows. Both engines must give the results of training on rows that
-   this file augments by augment.h. test_augment.c tests augment.h. */
+/* Tests training on augmented rows. An engine must give the same results as with rows that this
+   file augments by augment.h. test_augment.c tests augment.h. */
 #include "base/augment.h"
 #include "support/engine_tests.h"
 #include "support/folder.h"
@@ -17,7 +17,7 @@ static Data random_data(uint64_t seed) {
   return data;
 }
 
-/* Returns the data after augmenting rows first_row + i by (strengths, key, i). */
+/* Returns a copy of the data in which row first_row + i is augmented by (strengths, key, i). */
 static Data by_hand(const Data *data, AugmentStrengths strengths, uint64_t key,
                     uint64_t first_row) {
   Data copy = {allocate(ROWS, INPUTS), data->labels, INPUTS};
@@ -38,7 +38,7 @@ static void send(Engine *engine, const Data *data) {
   send_rows(engine, 0, data, 0, ROWS, 0);
 }
 
-/* Opens an engine. Returns NULL if this GPU cannot run the network at the level. */
+/* Opens an engine with the data. Returns NULL if the level does not support the network here. */
 static Engine *open_on(int level, const Data *data) {
   Engine *engine = open_config(augmented_config(ROWS), level);
   if (engine) send(engine, data);

@@ -13,8 +13,8 @@ static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));
 }
 
-/* Within a case the slowest program comes first. Another program's tf32 epoch is compared with
-   mlp-train's tf32 and fp32 epochs; its fp32 epoch only with mlp-train's fp32 epoch. */
+/* Within a case, the slowest program comes first. Another program's tf32 epoch is compared with
+   mlp-train's tf32 and fp32 epochs, and its fp32 epoch with mlp-train's fp32 epoch. */
 TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
   assert_in(tables(false), "An epoch");

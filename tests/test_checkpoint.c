@@ -1,6 +1,6 @@
 /* Tests saving and loading of checkpoints: every field, the bytes of the format, a file system that
-   fails, truncated files. tests/scenarios/checkpoint.sh tests files of other programs and files
-   that are refused, fuzz_checkpoint.c damaged files, test_output.c the replacement of a file. */
+   fails, truncated files. tests/scenarios/checkpoint.sh tests other programs' files and refused
+   files, fuzz_checkpoint.c tests damaged files, test_output.c tests how a file is replaced. */
 #include <fcntl.h>
 #include <float.h>
 #include <sys/stat.h>
@@ -8,9 +8,9 @@
 #include "model/checkpoint.h"
 #include "support/folder.h"
 
-/* Says how the fsync below, which replaces libc's, fails. Also records the files given to fsync. */
+/* The fsync below replaces libc's. These fields say how it fails and record what it synced. */
 static struct {
-  int file_error, folder_error; /* 0 if the call succeeds */
+  int file_error, folder_error; /* errno of fsync; 0 means success */
   int interrupts;               /* number of calls that are interrupted before one succeeds */
   struct stat file;             /* state of the file when it was synced */
   ino_t target;                 /* inode of `path` when the folder was synced */

@@ -32,7 +32,7 @@ TEST(test_accepted) {
       {"1,2,3,4,5,6,7,8,9;",
        {"0,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n", "1,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,9\n",
         "x,0,1,2,3,4,5,6,7\n1,2,3,4,5,6,7,8,9\n", "x,1,2,3,4,5,6,7,8\n1,2,3,4,5,6,7,8,9\n"}},
-      {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* with so few columns, this line could be a row */
+      {"0,1,2;1,2,3;", {"0,1,2\n1,2,3\n"}}, /* only 3 columns, so 0,1,2 is a row, not a header */
       {"1,3,4,5,6,7,8,9,10;", {"1,3,4,5,6,7,8,9,10\n"}},
       {"5,0,128;",
        {"5.0,0.0,128.0\n",
@@ -44,8 +44,8 @@ TEST(test_accepted) {
       expect((CsvCase){*text, row->rows, 0, 0, NULL});
 }
 
-/* When a network reads a file, the number of columns shows if rows have labels. Rows without a
-   label are printed with label 0. */
+/* If a network's number of inputs is given, the number of columns shows whether rows have labels.
+   Rows without labels get label 0. */
 TEST(test_for_a_network) {
   static const CsvCase cases[] = {
       {"1,2\n3\n", "0,1,2;", 2, 0, "1 field, but line 1 has 2"},
@@ -193,7 +193,7 @@ TEST(test_refused) {
   foreach (file, with_zeros) expect_bytes(file->length, file->row);
 }
 
-/* If labels are ignored, they may be empty. Rows are then shortest, and a chunk has most rows. */
+/* Ignored labels may be empty. Such rows are the shortest, so a chunk holds the most of them. */
 TEST(test_shortest_rows) {
   enum { SHORT_ROWS = 300000 };
   FILE *file = folder_create(path);
@@ -216,7 +216,7 @@ TEST(test_many_blank_lines) {
   expect_bytes(BLANK + 8, (CsvCase){text, "1,2;", 2, 0, BLANK_LINE});
 }
 
-/* The longest line allowed is read anywhere in a file. A longer line is not kept in memory. */
+/* The longest allowed line is read anywhere in a file. A longer line is an error. */
 TEST(test_long_lines) {
   enum { LONGEST = 262143, BEFORE = 70001 };
   foreach (before, VALUES(size_t, BEFORE, 0))
@@ -232,7 +232,7 @@ TEST(test_long_lines) {
     }
 }
 
-/* A quoted field that never ends reaches beyond the end of a chunk. */
+/* A quoted field that never ends is an error, even if its text goes beyond the chunk. */
 TEST(test_open_quote_over_chunks) {
   const size_t rows = 200000;
   char *text = repeat_row(rows);
@@ -246,7 +246,7 @@ TEST(test_archives) {
   static const char three[] = "1,2\n3,4\n5,6\n";
   static const struct {
     int members;
-    size_t damaged, zeros; /* damaged: distance of a damaged byte from the end, or 0 */
+    size_t damaged, zeros; /* damaged: distance of the damaged byte from the end; 0 means none */
     const char *last, *rows, *what;
   } cases[] = {
       {1, 6, 0, "", "", "is a damaged gzip archive: incorrect data check"},

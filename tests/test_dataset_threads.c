@@ -11,8 +11,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* All reads of this program call the read() below. If read_badly is true, read() returns small
-   pieces and is interrupted. It fails after `good_bytes` bytes. */
+/* All reads of this program call the read() below. If read_badly is true, calls return small
+   pieces, and every third call is interrupted. After `good_bytes` bytes, all calls fail. */
 static bool read_badly;
 static size_t good_bytes = SIZE_MAX;
 
@@ -83,7 +83,7 @@ TEST(test_the_same_rows) {
     size_t members; /* number of gzip members; 0 means plain text */
     bool badly, piped;
   } ways[] = {{.badly = false}, {.badly = false},
-              {.badly = false}, /* the same three times, since each gets other `aheads` */
+              {.badly = false}, /* plain text three times, each time with other `aheads` */
               {.members = 3},   {.members = 2, .badly = true},
               {.piped = true},  {.members = 1, .piped = true}};
   draw_csv(1, 30000, 60);
@@ -100,7 +100,7 @@ TEST(test_the_same_rows) {
     read_badly = ways[w].badly;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
-      const bool bounded = !members && !ways[w].piped; /* otherwise all rows are counted first */
+      const bool bounded = !members && !ways[w].piped; /* if not, the reader counts all rows */
       read_table(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
       assert_string_equal(got.error.text, "");
       assert_read_rows(&wanted);
@@ -135,7 +135,7 @@ TEST(test_late_error) {
 /* ---- progress, closing -------------------------------------------------------------------- */
 
 TEST(test_progress_and_bound) {
-  for (size_t cut = 0; cut < 2; cut++) { /* the bound on rows is exact if all rows are shortest */
+  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact if all rows are the shortest */
     write_file(repeat_row(2000), 4 * 2000 - cut);
     DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
@@ -156,8 +156,8 @@ TEST(test_progress_and_bound) {
   dataset_close(reader);
 }
 
-/* If the number of rows is unknown, the reader counts rows. It counts all, or stops when there are
-   too many rows or when it may not parse further ahead. */
+/* An archive does not tell its number of rows, so the reader counts them. It stops early if there
+   are more than `most` rows, or if it may not parse further ahead. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);
   Text archive = {0};
@@ -225,7 +225,7 @@ TEST(test_changed_files) {
     if (change == GROWS) assert_int_equal(write(file, "9,9\n", 4), 4);
     if (change == UNDER_ITS_OLD_TIME) {
       const struct timespec tick = {0, 20000000}, old[] = {stamp.st_atim, stamp.st_mtim};
-      nanosleep(&tick, NULL); /* because the clock of file times advances only every few ms */
+      nanosleep(&tick, NULL); /* the clock of file times advances only every few ms */
       assert_int_equal(futimens(file, old), 0);
     }
     if (change == IS_REPLACED) write_file("1,2\n", 4);

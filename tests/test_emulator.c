@@ -19,8 +19,8 @@ static float *new_array(const char *name, bool is_constant) {
   return memory;
 }
 
-/* Runs planted kernel `which` and checks the report: errors or, without errors, costs. Returns
-   false if there is no such kernel. */
+/* Runs planted kernel `which` and checks the report of errors or, if there are none, of costs.
+   Returns false if there is no such kernel. */
 static bool is_told(int which) {
   char errors[MOST], costs[MOST], wanted[MOST];
   int line;
@@ -56,7 +56,7 @@ TEST(requests_are_joined_by_rounds) {
   is_told(PARTED);
   const EmulatorCounts counts = emulator_counts();
   assert_int_equal(counts.launches, 1);
-  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8: stores of 4 sectors each */
+  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8 store 4 sectors each */
   assert_int_equal(counts.sectors, 8 * (2 * 4 + 6 * 5) + 8 * 4);
 }
 

@@ -1,4 +1,4 @@
-/* Tests what only the CPU engine promises. test_engine_results.c and test_engine_interface.c test
+/* Tests promises of the CPU engine alone. test_engine_results.c and test_engine_interface.c test
    every engine. */
 #include <float.h>
 
@@ -39,10 +39,10 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   }
 }
 
-/* Sets the weights of a network without hidden layers so that a white row has the given logits.
-   Checks the loss and whether the row is correct. A step at rate 1 must subtract the gradient,
-   softmax - one-hot, from the weights. If softmax's maximum started at 0, negative logits would
-   underflow. Among equal logits, the first is the prediction. */
+/* Sets the biases of a network without hidden layers to the logits; its weights are 0. Checks the
+   loss and whether the row is correct. A step at rate 1 must subtract the gradient, softmax -
+   one-hot, from the weights of the white pixel. If softmax's maximum started at 0, negative logits
+   would underflow. Among equal logits, the first is the prediction. */
 ENGINE_TEST(losses_of_logits) {
   const double tail = log(1 + exp(-1) + exp(-2)), p = exp(-tail), q = 1 / (2 + exp(-2)),
                two = log(2);

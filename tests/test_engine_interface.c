@@ -36,9 +36,9 @@ static Outcome end(Engine *engine) {
   return o;
 }
 
-/* Windows of the data use two parts of the dataset in turn. With RESIDENT, each window has its own
-   part. The engine trains on each window many times, so that the host gets far ahead of the device.
-   Then it evaluates the window. */
+/* Streams windows of rows. They use two parts of the dataset in turn; with RESIDENT, each window
+   has its own part. The engine trains on a window many times, so that the host gets far ahead of
+   the device. Then it evaluates the window. */
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
@@ -67,10 +67,10 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
 
 /* ---- weights, refusals -------------------------------------------------------------------- */
 
-/* Parameters start as network_initialise sets them, the momentum as 0. Training at rate 0 changes
-   neither. After parameters are read and written, training continues as if nothing had happened. It
-   uses the order of the current range, even if this range has the first row and key of the range
-   before. Parameters can also be written without the momentum. */
+/* Parameters start as network_initialise sets them, and momentum starts as 0. Training at rate 0
+   changes neither. Reading and writing parameters does not change how training goes on. A range
+   uses its own order, even if the range before it has the same first row and key but more rows.
+   Parameters can also be written without the momentum. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
   TrainRange half = epoch_of(c, 1), still = half;
@@ -175,9 +175,9 @@ static void assert_failed(bool done, const char *said) {
   assert_true(error.of_gpu);
 }
 
-/* A memory limit is exact to the byte. If it equals the memory that an engine takes without a
-   limit, the engine opens. With one byte less, it does not. A network with 1.8 TB of activations is
-   refused, since no GPU has so much memory. The next engine still opens. */
+/* A memory limit is exact to the byte: an engine opens with the memory that it takes without a
+   limit, and fails to open with one byte less. A network with 1.8 TB of activations is refused,
+   since no GPU has so much memory. The next engine still opens. */
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {

@@ -63,18 +63,7 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
    error to the weights. The largest measured error is 5e-6; the bound 2e-5 leaves a factor of 4.
    Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2. The momentum of such wide
    layers is off by up to 0.11. Errors of two bf16 terms are 2e-3. A missing gradient, an extra row
-   or a wrong mean makes an error over 1e-3.
-
-   Only a ReLU can amplify a rounding. If its input is almost 0, the input may be positive in one
-   computation and negative in the other. Then only one has the row's gradient: a flip. Where flips
-   are possible, one run in twelve had a flip; the largest error of 48 runs was 6e-4. Plain SGD's
-   momentum is the last gradient: forced flips changed it by 0.038 and 0.013.
-
-   On the CPU a flip is within the bounds. If one of 300 units flips for one of 16 rows, the
-   momentum changes by 1e-3, weights by 1e-5. Measured roundings change them by 4e-7 and 2e-7.
-
-   With options, the largest measured error is 2e-6 on the CPU and less on an H200. A flip adds
-   about 1e-4. A missing correction, a rate applied twice or decay of the biases adds over 1e-2. */
+   or a wrong mean makes an error over 1e-3. */
 static void assert_near(int level, const Case *c, const Variant *v, const Trained *t,
                         const Reference *r, const Data *data) {
   const bool cpu = level == CPU, tf32 = !cpu && levels[level].precision == PRECISION_TF32;
@@ -128,7 +117,7 @@ static void check_case(const Case *c, const Variant *v, int first, int end) {
     const Trained again = train_case(level, c, v, &data, train_whole),
                   parts = train_case(level, c, v, &data, train_in_parts);
     assert_same_outcome(&whole.o, &again.o, 0);
-    /* a GPU first adds up the losses of each call, so other calls give other roundings */
+    /* a GPU adds up the losses of each call first, so other calls round the sum differently */
     assert_same_outcome(&whole.o, &parts.o, level == CPU ? 0 : 1e-12);
     assert_true(whole.evaluated.loss == parts.evaluated.loss);
   }
@@ -146,8 +135,8 @@ static const Case shapes[] = {
     {"black rows", 50, {20}, 1, 3, 8, 40, USUAL(20), 2},
 };
 
-/* Adam divides by the root of a gradient's mean square. If a gradient is only rounding errors, the
-   division would make them a normal step. So epsilon is larger than rounding errors. */
+/* Adam divides a gradient by the root of its mean square. A gradient of mere rounding errors would
+   then move a weight by a full step, so epsilon is larger than rounding errors. */
 #define BY(kind, ...) .optimizer = OPTIMIZER_##kind, .rule = {__VA_ARGS__}
 #define ADAM 0.001f, 0.9f, 0.999f, 1e-4f
 static const Variant variants[] = {
@@ -187,7 +176,7 @@ static void check_options(int first, int end) {
     }
 }
 
-/* The CPU's kernels skip rows that are all black. Such rows are tested with the same bounds. */
+/* The CPU's kernels skip black rows. Networks with such rows must be as exact as others. */
 ENGINE_TEST(test_results_of_the_cpu) {
   foreach (c, shapes) check_case(c, NULL, CPU, 0);
   foreach (of, cases) {
@@ -255,7 +244,7 @@ static void check_same_bits(int level, const Case *c, const Data *data) {
   assert_same_outcome(&whole, &parts, level == CPU ? 0 : 1e-12);
 }
 
-/* Tests more steps than one launch of level epoch has, and ranges that end within a launch. */
+/* Trains more steps than one launch of level epoch can hold, and ranges that end in a launch. */
 EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
   const Case c = {"1500 steps", 50,   {33, 20}, 2,  6,     2,     2999, 0.01f,
                   0.5f,         0.0f, 1600,     33, false, false, 0};
@@ -264,7 +253,7 @@ EACH_LEVEL(test_same_bits_of_long_ranges, tested_levels()) {
 
 /* ---- evaluation and prediction -------------------------------------------------------------- */
 
-/* Returns the expected sums of evaluation for the logits, computed as by the CPU engine. */
+/* Returns the sums that evaluation must give for the logits. Computes like the CPU engine. */
 enum { FIRST = 20, CLASSES = 10 };
 static EngineSums expected_sums(const float *logits, const uint16_t *labels, uint64_t rows) {
   EngineSums sums = {.rows = rows};
@@ -280,7 +269,7 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
   return sums;
 }
 
-/* A network, and the rows to evaluate, from FIRST on: more than an engine evaluates at once. */
+/* The rows from FIRST on, which are evaluated, are more than an engine evaluates at once. */
 static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
                                0.9f,         0.0f, 0,        54, false,   false, 0};
 
@@ -390,7 +379,7 @@ ENGINE_TEST(test_wide_overflow) {
 ENGINE_TEST(test_tiles_overflow) {
   enum { LAYER = 1 };
   const struct {
-    float weight, last, rate, std; /* weight, last: a weight of the first and of the last layer */
+    float weight, last, rate, std; /* weight: one of the first layer; last: one of the last layer */
   } cases_of[] = {{300, 0, 0.01f, 1},
                   {-300, 0, 0.01f, 1},
                   {0, 0, 0.01f, 1e-4f},

@@ -15,28 +15,28 @@
 
 typedef struct {
   int layers, size[TILES_LAYERS + 1], batch;
-  int multiprocessors, kilobytes; /* multiprocessors and shared memory of the plan's GPU */
+  int multiprocessors, kilobytes; /* multiprocessors of the GPU, and its shared memory per block */
   int kind;                       /* OPTIMIZER_... */
   float dropout, smoothing;
   uint32_t first_step; /* number of the first step to train */
-  uint32_t rows;       /* rows of the shuffled epoch; training goes to the last row */
-  uint32_t split;      /* in every second run, a second launch begins at this step, which is a
-                          multiple of EPOCH_DIRECT; 0 means one launch */
-  uint64_t seed;       /* seed of the network and the rows */
+  uint32_t rows;       /* number of rows of the shuffled epoch; training ends with its last row */
+  uint32_t split; /* step at which runs with odd seeds begin a second launch; it is a multiple of
+                     EPOCH_DIRECT; 0 means no second launch */
+  uint64_t seed;  /* seed of the network and the rows */
 } EpochCase;
 
-/* Kilobytes of shared memory of a GPU that runs only one cluster of blocks at a time. Two hidden
-   layers need two clusters, so these layers send their results to the head by mail. */
+/* Kilobytes of shared memory of a GPU that here runs one cluster of blocks at a time. Two hidden
+   layers need two clusters, so they send results to the head by mail. */
 enum { HOPPER = 227 };
 
 /* Bounds for float32 sums of hundreds of products. The largest measured errors are 3e-6 of the
    distance that training moved the weights, and 5e-7 of a row's loss. */
 static const double WAY_BOUND = 2e-5, LOSS_BOUND = 1e-5;
 /* Adam divides a gradient by its size, so a gradient near 0 moves a weight as far as any other
-   gradient. But it is inexact, since it is a small difference of large products. */
+   gradient. Such a gradient is inexact, since it is a small difference of large products. */
 static const double ADAM_BOUND = 4e-4;
 
-/* The report of a launch whose kernel tells the engine to train again. */
+/* The report of a run with a number that is too large for fp16. An engine would repeat the run. */
 #define BEYOND_FP16 "a number is beyond fp16\n"
 
 /* The output of a launch, in one block of memory. `state` holds the optimizer's arrays. */
@@ -63,7 +63,7 @@ static void *first_outcome;          /* the first run's Outcome; NULL before tha
 static double *parameters, *moments; /* results of the reference */
 static EngineSums first_step;        /* the reference's sums of the first step */
 
-/* Returns zeroed memory, aligned for mail. */
+/* Returns zeroed memory that begins at a multiple of 128 bytes, as mail must. */
 static void *aligned(size_t count, size_t size) {
   enum { BOUNDARY = 128 };
   const size_t bytes = round_up(count * size, BOUNDARY);
@@ -77,8 +77,8 @@ static Outcome new_outcome(void) {
   return (Outcome){block, block + floats, loss, (uint8_t *)(loss + trial.rows)};
 }
 
-/* Draws the network, its biases and the rows. Four pixels in five are 0, as in pictures of digits.
-   The first pixel of each row is 0. */
+/* Draws the parameters and the rows. Four pixels in five are 0, as in pictures of digits. The first
+   pixel of each row is 0. */
 static void draw_rows(void) {
   network_initialise(network, trial.seed, start.parameters);
   double *values = allocate(network->floats, sizeof *values);
@@ -87,8 +87,8 @@ static void draw_rows(void) {
     const size_t out = (size_t)network->size[l + 1], bias = network->bias[l];
     reference_to_float(values + bias, out, start.parameters + bias);
   }
-  /* After a thousand steps with gradient 0, a momentum is a denormal number. The bits of such a
-     momentum must not depend on how a range is cut into launches. */
+  /* Momenta start as denormal numbers, as after a thousand steps with gradient 0. Their bits must
+     not depend on how a range is cut into launches. */
   for (size_t i = 0; i < network->floats; i++) start.state[i] = 1e-40F * (float)((int)(i % 3) - 1);
   pixels = aligned(trial.rows, stride);
   labels = aligned(trial.rows, sizeof *labels);
@@ -202,8 +202,8 @@ static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   return status == cudaSuccess;
 }
 
-/* Returns ||out - ref|| / ||ref - from||. The denominator is the distance that training moved the
-   values. That may be tiny, so the rounding of stored weights is added. */
+/* Returns ||out - ref|| / (||ref - from|| + ||ref|| / 100). Training moved the values by ||ref -
+   from||. The second term allows for rounding if that distance is tiny. */
 static double way_error(const float *out, const double *ref, const float *from, size_t count) {
   double difference = 0, way = 0, size = 0;
   for (size_t i = 0; i < count; i++) {
@@ -248,7 +248,7 @@ static void judge_outcome(FILE *said) {
     fputs("other bits than under the first schedule\n", said);
 }
 
-/* Trains with a schedule and faults. Returns lines that say what went wrong, or an empty text. */
+/* Trains with the schedule and faults of `how`. Returns lines that say what went wrong, or "". */
 static const char *run_trial(DrawnLaunch how) {
   const uint32_t last = end_step;
   const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
@@ -272,16 +272,16 @@ static const struct {
   EpochCase of;
   uint32_t schedules;
 } cases[] = {
-    /* layers of one and of two tiles, all tiles partly empty; a short last batch */
+    /* layers have one or two tiles, all partly empty; the last batch is short */
     {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
-    /* batches of 64 rows, which few blocks own; the last batch has one row */
+    /* few blocks share batches of 64 rows; the last batch has one row */
     {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
     {{4, {100, 24, 17, 9, 7}, 20, 11, 99, OPTIMIZER_ADAMW, .rows = 3 * 20, .seed = 5}, 2},
     /* dropout and label smoothing */
     {{3, {60, 24, 16, 3}, 32, 8, 163, OPTIMIZER_SGD, 0.3F, 0.1F, .rows = 90, .seed = 6}, 3},
-    /* Z1 is known before W1; the copy engine is used; two layers need two clusters */
+    /* the kernel computes Z1 before W1 is known (tiles.cu); two layers need two clusters */
     {{3, {784, 20, 12, 10}, 64, 12, HOPPER, OPTIMIZER_SGD, .rows = 3 * 64 + 9, .seed = 7}, 3},
     {{4, {50, 12, 17, 5, 3}, 32, 12, HOPPER, OPTIMIZER_NESTEROV, .rows = 5 * 32, .seed = 8}, 3},
     {{3, {100, 45, 12, 9}, 64, 12, HOPPER, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 1},
@@ -301,7 +301,7 @@ TEST(test_schedules) {
   }
 }
 
-static uint64_t seed, counter; /* seed of the case; random numbers drawn so far */
+static uint64_t seed, counter; /* seed of the case; number of random numbers drawn so far */
 
 /* Returns a random number from low to high, both included. */
 static int draw_from(int low, int high) {
@@ -354,12 +354,12 @@ TEST(test_random_cases) {
          (unsigned long long)beyond, (unsigned long long)schedules_packets());
 }
 
-/* little: a small network. ahead: a network in which Z1 is known before W1. */
+/* `little` is a small case. In `ahead`, the kernel computes Z1 before W1 is known (tiles.cu). */
 static const EpochCase little = {3, {30, 40, 20, 3}, 32, 12, 99, .rows = 3 * 32, .seed = 5},
                        ahead = {3, {30, 40, 20, 3}, 32, 12, HOPPER, .rows = 5 * 32, .seed = 5};
 
-/* Checks that one of several schedules, with seeds from how.seed on, finds the fault. The report of
-   that schedule must contain `as`. */
+/* Tries several schedules with seeds from how.seed on. One of them must find the fault, with a
+   report that contains `as`. */
 static void assert_found(const char *fault, const EpochCase *of, DrawnLaunch how,
                          uint32_t schedules, const char *as) {
   OK(begin_trial(of));
@@ -380,7 +380,7 @@ TEST(test_finds_barrier_left_out) {
   }
 }
 
-/* If mail has one buffer instead of two, a thread that is a step ahead overwrites unread mail. */
+/* With one buffer of mail instead of two, a thread that is a step ahead overwrites unread mail. */
 TEST(test_finds_buffer_too_few) {
   for (int i = 0; i < EPOCH_BUFFERS; i++) {
     OK(begin_trial(&little));
@@ -389,7 +389,8 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-/* A thread that takes a packet of the previous step computes with old values. */
+/* If a packet of the previous step is sent, its reader waits forever. If such a packet is taken for
+   a new one, a thread computes with old values. */
 TEST(test_finds_old_mail) {
   const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
                     read = {.read_too_early = 100};

@@ -1,9 +1,10 @@
-/* Makes calls fail one by one, in short runs of mlp-train-faults (see fault.c; cuda_stand_in.c is
-   the GPU). Each call fails in two runs: first alone, then together with all later calls of its
-   kind. A run must end with a sentence that says what failed, or as if nothing had failed. It must
-   not crash or leak memory. Every file must be complete: its old or its new version. Only a build
-   with SANITIZE=1 finds leaks; `make faults` makes one and tests every call. Otherwise one call in
-   STRIDE is tested, one in 4 STRIDE with TEST_QUICK, or one in $FAULTS_STRIDE. */
+/* Makes calls fail one by one, in short runs of mlp-train-faults. fault.c makes them fail;
+   cuda_stand_in.c is the GPU. Each call fails in two runs: first alone, then together with all
+   later calls of its kind. A run must end with a sentence that says what failed, or as if nothing
+   had failed. It must not crash or leak memory. Every file must be complete: its old or new
+   version. Only a build with SANITIZE=1 finds leaks. `make faults` makes this build and tests every
+   call. Other runs test one call in STRIDE, with TEST_QUICK one in 4 STRIDE, with FAULTS_STRIDE=n
+   one in n. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>
@@ -22,8 +23,8 @@ static char *program_path;
 typedef struct {
   const char *arguments;
   const char *outputs; /* names of output files, in addition to standard output */
-  int ends; /* if not 0, only calls of the GPU fail, and files may be as in any of the first `ends`
-               end_folders; if 0, any call fails, and files may be as in the first end_folder */
+  int ends; /* if 0, calls of any kind fail, and files must end as in end_folders[0]; else only
+               calls of the GPU fail, and files may end as in any of the first `ends` folders */
 } Run;
 
 #define SMALL "--device cpu --threads 2 --classes 2 --hidden 3 --train train.csv --test test.csv "
@@ -59,7 +60,7 @@ static const Run runs[] = {
 #endif
 };
 
-/* The results of runs without failures: on the GPU, on the CPU, and one epoch on each of them. */
+/* Results of runs without failures: on the GPU; on the CPU; one epoch on each of the two. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
@@ -119,7 +120,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   return process_status(child);
 }
 
-/* Returns words that the message must contain if `function` failed. fault.c sets the errno. */
+/* Returns words that the error message must contain. fault.c sets the errno of each function. */
 static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
@@ -133,8 +134,8 @@ static const char *reason_of(const char *function) {
   return "memory"; /* as in "no memory", "out of memory" and strerror(ENOMEM) */
 }
 
-/* Returns true if the text is at most `most` lines of one sentence each. Failures of standard
-   output and of the log may be reported before the failure that ends the run. */
+/* Returns true if the text has at most `most` lines, each with one error. Errors of standard output
+   and of the log may come before the error that ends the run. */
 static bool are_sentences(const char *text, int most) {
   int count = 0;
   for (const char *end; *text; text = end + 1, count++) {
@@ -144,8 +145,8 @@ static bool are_sentences(const char *text, int most) {
   return count > 0 && count <= most;
 }
 
-/* Returns true if the file is as before the run or as after a run without failures. A log may end
-   early. Logs of runs that may move from the GPU to the CPU name both, so they are not compared. */
+/* Returns true if the file is as before the run or as after a run without failures. The log of a
+   failed run may end early. Logs that may name two devices are not compared. */
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
@@ -161,7 +162,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
   const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
-  /* If the C library gets no memory for a thread, it does not report that memory was missing. */
+  /* If there is no memory for a thread, the message names the thread and may not name memory. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;
@@ -185,7 +186,7 @@ static void judge_run(const Run *r, unsigned long at, bool more, int status, con
 
 /* ---- all of them -------------------------------------------------------------------------- */
 
-/* Makes calls first, first + step, ... fail, one per run, up to `last` or until no call is left. */
+/* Makes one call fail per run: call `first`, then every step-th call up to `last` or the end. */
 static void try_all(const Run *r, unsigned long first, unsigned long step, unsigned long last,
                     bool more) {
   for (unsigned long at = first; at <= last; at += step) {

@@ -1,6 +1,5 @@
-/* Checks the pictures that mlp-train draws by the hash of their pixels. After an intended change,
-   `FIGURES=. build/test_figures` writes files. Look at these files, then write the new hashes here.
-   */
+/* Compares the pictures that mlp-train draws with stored hashes of their pixels. After a change on
+   purpose, run `FIGURES=. build/test_figures`, look at the files, and write the new hashes here. */
 #include <zlib.h>
 
 #include "base/random.h"
@@ -9,7 +8,7 @@
 #include "plot/figures.h"
 #include "support/folder.h"
 
-/* Includes stb's reader of PNG files. The pragma silences gcc 14's warnings about its code. */
+/* Includes stb's reader of PNG files. The pragma silences gcc 14's warnings about stb's code. */
 #pragma GCC diagnostic push
 #ifndef __clang__ /* clang lacks this warning */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -24,7 +23,7 @@ typedef bool Draw(int kind, const char *path);
 
 /* ---- the canvas ---------------------------------------------------------------------------- */
 
-/* Draws rectangles and lines, also between pixels and beyond the edges, and images. */
+/* Draws rectangles, lines and images. Some begin between pixels; some reach beyond the picture. */
 static bool draw_shapes(int kind, const char *path) {
   static const uint8_t greys[] = {0, 50, 100, 150, 200, 250};
   Canvas c;
@@ -51,7 +50,7 @@ static bool draw_shapes(int kind, const char *path) {
   return good;
 }
 
-/* Draws all letters, widths of texts, bytes that are not letters, and text beyond the edges. */
+/* Draws all letters, lines as long as texts, bytes that are no letters, and text beyond edges. */
 static bool draw_letters(int kind, const char *path) {
   Canvas c;
   (void)kind;
@@ -86,8 +85,8 @@ static bool draw_dots(int kind, const char *path) {
 
 /* ---- the figures of a run ----------------------------------------------------------------- */
 
-/* Draws a run with validation rows, one infinite loss and one loss far below the others, or three
-   runs without validation rows. */
+/* Kind 0 draws a run with validation rows, one infinite loss and one very small loss. Kind 1 draws
+   three runs without validation rows. */
 static bool draw_curves(int kind, const char *path) {
   enum { COUNT = 5, RUNS = 3 };
   EpochResult results[RUNS * COUNT];
@@ -107,12 +106,12 @@ static bool draw_curves(int kind, const char *path) {
   if (kind == 0) {
     results[1].train_loss = INFINITY;
     results[4].test_loss = 0.01;
-    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* the first best epoch */
+    results[1].test_accuracy = results[2].test_accuracy = 0.9; /* epoch 2 must count as the best */
   }
   return plot_curves(results, kind ? RUNS : 1, COUNT, path, &error);
 }
 
-/* Draws weights of which three are infinite or NaN, or more filters than the picture shows. */
+/* Kind 0 draws three weights that are infinite or NaN. Kind 1 has more filters than fit. */
 static bool draw_weights(int kind, const char *path) {
   static const int shape[][2] = {{12, 7}, {9, FIGURES_MAX_FILTERS + 1}};
   Network network;
@@ -129,7 +128,7 @@ static bool draw_weights(int kind, const char *path) {
 static const char four[] =
     "T-shirt\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\nBag\nHat";
 
-/* Draws eleven wrong predictions, wrong predictions with class names, or no wrong ones. */
+/* Draws eleven wrong predictions (kind 0), five with class names (kind 1) or none (kind 2). */
 static bool draw_mistakes(int kind, const char *path) {
   enum { SIDE = 12, MOST = 11 };
   static const int counts[] = {MOST, 5, 0};
@@ -145,7 +144,8 @@ static bool draw_mistakes(int kind, const char *path) {
   return plot_mistakes(mistakes, counts[kind], SIDE, kind ? four : NULL, path, &error);
 }
 
-/* Draws four named classes, one of them empty; large counts; too many classes for numbers. */
+/* Kind 0 draws named classes, one of them without rows. Kind 1 draws large counts. Kind 2 draws so
+   many classes that their counts do not fit. */
 static bool draw_confusion(int kind, const char *path) {
   static const int classes[] = {4, FIGURES_MAX_NUMBERS, FIGURES_MAX_NUMBERS + 1};
   static const uint64_t counts[] = {1000, 0, 0, 0, 0, 5, 0, 5, 100, 1, 900};
@@ -167,7 +167,7 @@ static bool draw_confusion(int kind, const char *path) {
   return good;
 }
 
-/* Draws a picture of two digits at half its size. The answer for the second digit is unsure. */
+/* Draws a picture shrunk to half its size, with two digits. The second digit's answer is unsure. */
 static bool draw_seen(int kind, const char *path) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 };
   static uint8_t level[WIDE * HIGH];

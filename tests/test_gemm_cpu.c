@@ -6,13 +6,13 @@
 enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
-  B_ROWS = 2 * MOST_TERMS, /* kernels use one row of each pair */
-  ROW = 160,               /* floats: more than a tile's width, to find writes beside the tile */
-  OUTPUT = 128 * ROW,      /* also enough rows for the test of copies */
+  B_ROWS = 2 * MOST_TERMS, /* `index` picks one row of each pair */
+  ROW = 160,               /* floats in a row: wider than a tile, to find writes beside it */
+  OUTPUT = 128 * ROW,      /* 128 rows, which also suffice for copies of columns */
 };
 
-/* The allowed error of a sum of n <= 90 products of numbers below 1. The expected error is about
-   sqrt(n) times 6e-8, the error of one rounding. */
+/* The allowed error of a sum of up to 90 products of numbers below 1. A rounding has an error of
+   about 6e-8; the expected error of n products is sqrt(n) times as large. */
 static const double bound = 3e-6;
 
 typedef struct {
@@ -64,7 +64,7 @@ static const GemmKernels *kernels; /* the kernels under test */
 /* Tests the forward product with and without ReLU, and the backward product. */
 static void products(Operands *o, const GemmTerms *terms, size_t columns) {
   enum { PLAIN, RELU, BACKWARD, WAYS };
-  o->y[0] = o->y[ROW + 5] = 0; /* where the output is exactly 0, the gradient is 0 */
+  o->y[0] = o->y[ROW + 5] = 0; /* the gradient must be 0 where the output is 0 */
   for (int way = PLAIN; way < WAYS; way++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
     if (way == BACKWARD)

@@ -8,13 +8,13 @@
 static const GpuLimits h100 = {90, 132, 227 << 10, WIDE_WHERE_FASTER, WIDE_BY_WGMMA, 7},
                        t4 = {75, 40, 64 << 10, WIDE_NEVER, WIDE_BY_NOTHING, 0};
 
-/* Variables of the environment never raise a limit above the GPU's own limit. Kernels for wide
-   layers stay off if the GPU cannot run them. */
+/* MLP_TEST_GPU lowers a GPU's limits but never raises them. Kernels for wide layers stay off if the
+   GPU cannot run them. */
 TEST(test_environment_lowers) {
   const struct {
     const char *size, *wide; /* values of MLP_TEST_GPU and MLP_TEST_WIDE */
     GpuLimits from;
-    int kilobytes, multiprocessors, wide_when; /* expected; kilobytes is 0 if refused */
+    int kilobytes, multiprocessors, wide_when; /* expected; kilobytes is 0 if a value is bad */
   } cases[] = {{NULL, NULL, h100, 227, 132, WIDE_WHERE_FASTER},
                {"99:20", "always", h100, 99, 20, WIDE_WHERE_POSSIBLE},
                {"1024:9999", "always", t4, 64, 40, WIDE_NEVER},
@@ -49,7 +49,7 @@ static Engine engine_for(const int *hidden, int batch, Fusion fusion) {
 }
 
 /* The table in docs/gpus.md says which level --fusion auto chooses on each card for the default
-   network. If that is not epoch, --fusion epoch must be refused for the reason of auto. */
+   network. If auto does not choose epoch, --fusion epoch must be refused for the same reason. */
 TEST(test_levels_on_every_card) {
   static const int hidden[] = {300, 100};
   char line[512], name[64], takes[32];

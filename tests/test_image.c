@@ -1,4 +1,4 @@
-/* Tests how pictures become rows of MNIST: which pixels are ink, where ink goes, all file formats
+/* Tests how pictures become rows of MNIST: what ink is, where it is placed, all file formats
    (written here by hand or by stb), and refused files. test_photographs.c tests photographs. */
 #define _GNU_SOURCE /* memmem */
 #include "base/random.h"
@@ -22,7 +22,7 @@ static Grey digit(uint64_t row, int scale) {
   return g;
 }
 
-/* Reads the digit in the picture's file, which must show exactly one digit. */
+/* Reads the digit in the file `picture`, which must show exactly one digit. */
 static void read_digit(uint8_t *row) {
   OK(read_picture(picture, SIDE, row, &error));
 }
@@ -43,8 +43,8 @@ static double difference(void) {
   return (double)sum / PIXELS;
 }
 
-/* A bar of 4 x 20 already has the size of a digit, so it is only moved. The pixel nearest to its
-   centre goes to (14, 14), so the bar's rows begin at 5 and its columns at 13. */
+/* A bar of 4 x 20, times `scale`, becomes a bar of 4 x 20. The pixel nearest to its centre goes to
+   (14, 14), so the bar's rows begin at 5 and its columns at 13. */
 TEST(test_place) {
   static const struct {
     int scale, left, top, width, height;
@@ -60,7 +60,7 @@ TEST(test_place) {
 }
 
 /* Writes a JPEG. Each pixel of *g becomes a block of 8 x 8 pixels, because a JPEG keeps the mean of
-   such a block. `orientation` is the number that cameras store; 0 stores none. */
+   such a block. `orientation` is the number that cameras store; if it is 0, none is stored. */
 static void write_jpeg(const Grey *g, int orientation) {
   uint8_t exif[] = "\xff\xe1\0\42Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\0\0\0\0\0\0\0";
   Grey large = new_grey(8 * g->width, 8 * g->height, 0);
@@ -112,7 +112,7 @@ static void write_coloured(const Grey *g, int kind) {
   assert_true(stbi_write_png(picture, g->width, g->height, 3, rgb, 0));
 }
 
-/* Every format gives the same digit as a grey PNG, in any colours. */
+/* All formats and all pairs of colours give the same digit as a grey PNG. */
 TEST(test_formats) {
   static const struct {
     void (*write)(const Grey *, int);
@@ -153,7 +153,7 @@ TEST(test_orientations) {
     write_jpeg(&stored, orientation);
     Image image;
     OK(image_read(picture, &image, &error));
-    assert_int_equal(image.width, 8 * W); /* each level became a block of 8 x 8 */
+    assert_int_equal(image.width, 8 * W); /* each level became 8 x 8 pixels */
     assert_int_equal(image.height, 8 * H);
     for (int i = 0; i < W * H; i++)
       if (abs(image.level[(i / W * 8 + 4) * 8 * W + i % W * 8 + 4] - g.level[i]) > 1)
@@ -162,14 +162,15 @@ TEST(test_orientations) {
   }
 }
 
-/* Both byte orders are read. Truncated data give the stored orientation or 1 (upright). */
+/* Tests little-endian data; test_orientations tests big-endian data. Truncated data must give the
+   stored orientation or 1 (upright). */
 TEST(test_exif) {
   static const char little[] = "\xff\xd8\xff\xe0\0\4ab\xff\xe1\0\56Exif\0\0II*\0\10\0\0\0\2\0"
                                "\17\1\2\0\1\0\0\0a\0\0\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
   enum { LENGTH = sizeof little - 1 };
   assert_int_equal(exif_orientation((const uint8_t *)little, LENGTH), 6);
   for (size_t length = 0; length < LENGTH; length++) {
-    /* the copy has only `length` bytes, so that a sanitizer sees reads beyond them */
+    /* the copy has length + 1 bytes, so that a sanitizer sees reads beyond them */
     const uint8_t *copy = memcpy(allocate(length + 1, 1), little, length);
     const int orientation = exif_orientation(copy, length);
     assert_true(orientation == 1 || orientation == 6);
@@ -227,8 +228,8 @@ TEST(test_what_stb_does_not_check) {
                      "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
                      "\0\0\0\0\0\0\377\2\0\0",
                      45);
-  assert_refused(picture, "a Huffman table of it is too large"); /* the segment's second table */
-  tables[1] = 0xe4;                                              /* a segment without tables */
+  assert_refused(picture, "a Huffman table of it is too large"); /* the second table is too large */
+  tables[1] = 0xe4;                                              /* now there are no tables */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "shows no digit");
 }
@@ -249,7 +250,7 @@ TEST(test_nothing_there) {
   g = new_grey(60, 60, 200); /* a contrast of only 15 levels counts as dirt, not ink */
   draw_bar(&g, 10, 28, 30, 5, 185);
   assert_no_digit(&g);
-  for (int i = 0; i < 3600; i++) /* noise of paper in a photograph */
+  for (int i = 0; i < 3600; i++) /* paper noise as in a photograph */
     g.level[i] = (uint8_t)(180 + i % 60 / 3 + (int)(random_words(5, 0, (uint64_t)i).word[0] % 9));
   assert_no_digit(&g);
 }
@@ -275,9 +276,9 @@ static void expect(const char *wanted, long megabytes) {
 
 enum { BASELINE = 0xc0, PROGRESSIVE = 0xc2 };
 
-/* Writes a JPEG up to its first scan. The picture has one component. Its tables have two codes of
-   one bit each. The first code means nothing. The second code, for AC coefficients of a progressive
-   picture, means a run of 2^14 or more empty blocks. */
+/* Writes a JPEG up to its first scan. The picture has one component. Its two Huffman tables have
+   one code of one bit each. The DC code means no difference. The AC code of a progressive picture
+   means a run of 2^14 or more empty blocks. */
 static FILE *begin_jpeg(int kind, int side) {
   FILE *file = folder_create(picture);
   fwrite("\xff\xd8\xff\xdb\0\103\0", 1, 7, file);
@@ -299,7 +300,7 @@ static void put_scan(FILE *file, int first, int last, int high, int low) {
 
 static const char no_digit[] = "shows no digit: nothing in it stands out from its ground";
 
-/* Refuses JPEGs with many scans. A file of 346 KB could take an hour to read completely. */
+/* Refuses JPEGs with too many scans. A file of 346 KB could take an hour to read completely. */
 TEST(test_scans) {
   static const struct {
     int kind, side, scans;
@@ -311,7 +312,7 @@ TEST(test_scans) {
        "together can be read",
        32},
       {BASELINE, 4000, 63, "is a JPEG of 63 scans of 4000 x 4000 pixels", 32},
-      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* ten times as many scans as encoders write */
+      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* allowed: encoders write a tenth as many scans */
   foreach (row, cases) {
     FILE *file = begin_jpeg(row->kind, row->side);
     for (int i = 0; i < row->scans; i++) /* a first scan, then scans that change nothing */
@@ -325,8 +326,8 @@ TEST(test_scans) {
   }
 }
 
-/* Scan markers in a skipped segment, such as a camera's small picture, and after the picture's end
-   do not count. Markers right after a segment count, since stb finds them there, too. */
+/* Scan markers in a skipped segment (such as a camera's small picture) and after the picture's end
+   are not counted. Markers right after a segment are counted, since stb reads them as scans. */
 TEST(test_scans_that_are_none) {
   for (int kind = 0; kind < 2; kind++) {
     FILE *file = begin_jpeg(BASELINE, 1000);

@@ -1,6 +1,6 @@
-/* Tests the launchers of kernels.h that compute neither gemm nor softmax, by comparing with the
-   float64 reference or exactly. Also tests that all launchers refuse wrong arguments.
-   test_kernels_gemm.c and test_kernels_softmax.c test the other launchers. */
+/* Tests the launchers of kernels.h that compute neither gemm nor softmax. Compares with the float64
+   reference, or exactly. Also tests that all launchers refuse wrong arguments. test_kernels_gemm.c
+   and test_kernels_softmax.c test the other launchers. */
 #include "support/kernel_tests.h"
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
@@ -38,8 +38,8 @@ KERNEL_TEST(test_begin_and_advance) {
   }
 }
 
-/* Sums a range, then the rows of the second of three ranks in steps of 29. Other positions hold
-   NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
+/* Sums all results of a range, then those of rank 1 of 3 in steps of 29 rows. Positions outside
+   hold NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
   typedef uint32_t Range[2];
@@ -131,7 +131,7 @@ static uint8_t *augmented(const uint8_t *d_from, uint32_t rows, size_t stride, i
 }
 
 /* Checks augmented pictures (rows, stride); the bytes between rows are not 0. Rounding moves the
-   source of a pixel by about 1e-5 pixels. This may change a few bytes, each by at most 1. */
+   source of a pixel by about 1e-5 pixels, which may change a few bytes by 1. */
 static void check_augment(int side, uint32_t rows, size_t stride, AugmentStrengths strengths) {
   const size_t pixels = (size_t)(side * side), bytes = rows * stride;
   uint8_t *pictures = host(bytes), *expected = host(pixels);

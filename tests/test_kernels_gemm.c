@@ -6,7 +6,7 @@
 TESTS_WITH(kernels_open, kernels_close);
 
 /* Tests launch_gemm, and launch_forward with and without activation, with two and three terms. The
-   input is activations, or the pixels of stored rows. Some of these rows lie beyond the end. */
+   input is activations or pixels of stored rows. A third of the rows are beyond the range's end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -125,7 +125,7 @@ KERNEL_TEST(test_update) {
 /* ---- other rules than the momentum rule (optimizer.cu) -------------------------------------- */
 
 /* The arrays of two layers. COUNT values need several blocks of threads, and the last block is not
-   full. Rows of the second layer's weights are not aligned to 16 bytes. Padding follows its
+   full. Rows of the second layer's weights are not aligned to 16 bytes. Padding follows these
    weights. */
 enum { WEIGHT0 = 0, BIAS0 = 2400, WEIGHT1 = 2436, BIAS1 = 3072, COUNT = 3084 };
 static const int matrices[][3] = {{2, 40, 60}, {1, 33, 19}}; /* terms, rows, columns */
@@ -134,7 +134,7 @@ typedef struct {
   Values w, m, v, g;
 } Tensors;
 
-/* Returns an optimizer's arrays. Gradients have both signs. Like mean squares, v is positive. */
+/* Returns an optimizer's arrays. Gradients g have both signs. Mean squares v are positive. */
 static Tensors make_tensors(uint64_t seed) {
   return (Tensors){values_between(-1, 1, COUNT, seed), values_between(-0.1, 0.1, COUNT, seed + 1),
                    values_between(0.001, 0.01, COUNT, seed + 2),
@@ -188,7 +188,7 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* In the first updates, the average keeps a share of its old value that is smaller than `decay`. */
+/* In the first updates, the average keeps a smaller share of its old value than `decay`. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
   foreach (decay, VALUES(float, 0.99f, 0.01f)) {

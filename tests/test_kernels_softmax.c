@@ -2,9 +2,9 @@
    Compares with the float64 reference for logits that overflow, underflow and tie. */
 #include "support/kernel_tests.h"
 
-/* A logit is scale u + offset, with u uniform in [-1, 1). One class of a row, or two if `tied`, has
-   the scale and offset of `peak`; the other classes have the scale and offset of `usual`. The class
-   with the peak changes from row to row. */
+/* A logit is scale * u + offset, with u uniform in [-1, 1). In row r, class r % classes takes scale
+   and offset from `peak`, the other classes from `usual`. If `tied`, two classes take them from
+   `peak`, the same classes in all rows. */
 typedef struct {
   double scale, offset;
 } Line;
@@ -24,8 +24,8 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Returns a logit. If ties are in more than 32 classes, lane 1 has the first of two equal logits
-   and lane 0 the second. */
+/* Returns a logit. If `tied`, classes 1 and 32 (or the last class) have the largest logit. Lane c %
+   32 of a warp reads class c, so the later of the two classes may be in the lower lane. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -33,7 +33,7 @@ static double logit(size_t kind, int r, int c, int classes, double u) {
   return line.scale * u + line.offset + kinds[kind].slope * c;
 }
 
-/* Returns the class with the largest logit; among equal logits, the first or the last. */
+/* Returns the class with the largest logit: among equal ones, the last if `last`, or the first. */
 static int largest(const double *z, int classes, bool last) {
   int best = 0;
   for (int c = 1; c < classes; c++)
@@ -48,7 +48,7 @@ typedef struct {
   double *log_p; /* log-probabilities (rows, classes), in float64 */
 } SoftmaxCase;
 
-/* Subtracts the largest logit first: adding a logarithm to a logit of -1e30 changes nothing. */
+/* Subtracts a row's largest logit first: beside a logit of -1e30, log(sum) would round away. */
 static double *log_softmax(const double *z, int rows, int classes) {
   double *log_p = copy_of(z, area(rows, classes));
   for (int r = 0; r < rows; r++) {
@@ -60,7 +60,8 @@ static double *log_softmax(const double *z, int rows, int classes) {
   return log_p;
 }
 
-/* Labels of four rows: first class with the largest logit, last such class, two random classes. */
+/* Labels of rows 0, 4, ... are the first class with the largest logit; of rows 1, 5, ..., the last
+   such class. Other labels are random. */
 static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
   const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
@@ -82,12 +83,12 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
   return s;
 }
 
-/* Returns the allowed absolute error of a log-probability or loss of this value. Kernels compute
-   the value as (z - max) - log(sum). Two roundings are relative to the value. The relative error of
-   the sum becomes an absolute error of its logarithm: sqrt(classes) 2^-24 for the additions, as for
-   products, and a few units in the last place for expf and logf (2 and 1 by the CUDA manual), for
-   the logarithm (at most 7) and for the rescaling of an online sum. log(max(p, 1e-6)), which cuts
-   off small probabilities, is wrong by orders of magnitude. */
+/* Returns the allowed absolute error of a log-probability or loss of this value. Kernels compute it
+   as (z - max) - log(sum); both subtractions round relative to the value. A relative error of the
+   sum is an absolute error of log(sum). Additions cause sqrt(classes) 2^-24 of it. The 32 units are
+   for expf and logf (2 and 1 units in the last place by the CUDA manual), for log(sum), which is at
+   most 7, and for rescaling an online sum. log(max(p, 1e-6)), which cuts off small probabilities,
+   would be wrong by orders of magnitude. */
 static double log_tolerance(double value, int classes) {
   return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
 }
@@ -99,8 +100,8 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-/* The relative error of a probability p is the absolute error of log p. A term of that error is 4
-   |log p|. Multiplied by p, this term is at most 4 / e. */
+/* The error of p is p times the error of log p, which log_tolerance() bounds. Its term 4 p |log p|
+   is at most 4 / e, so 4 covers it. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
   const int rows = s->batch.view.rows, filled = s->batch.filled;
   const float *dz = fetch_floats(d_dz, area(rows, s->classes));
@@ -140,14 +141,14 @@ static void assert_results(const char *what, const SoftmaxCase *s, RowResults d_
   }
 }
 
-/* The loss and the gradient of the logits are computed in three ways: by several kernels (level
-   none), by one kernel (level layer), or, if the last layer is small, by its kernel. */
+/* Three ways to compute the loss and the gradient of the logits: several kernels (level none), one
+   kernel (level layer), or the kernel of the whole last layer, if that layer is small. */
 enum { UNFUSED, FUSED, HEAD, WAYS };
 static const char *const names[WAYS] = {"cross_entropy", "softmax", "head"};
 
 typedef struct {
   float *d_dz[WAYS]; /* (rows, classes) each */
-  float *d_p, *d_dx; /* d_p: probabilities of UNFUSED; d_dx: input gradient of HEAD */
+  float *d_p, *d_dx; /* d_p: log-probabilities of UNFUSED; d_dx: input gradient of HEAD */
 } Outputs;
 
 /* Runs the last layer's kernel with weights that make the logits equal the input, bit for bit. */
@@ -213,7 +214,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* the step is full with more rows to follow, just full, short, or empty */
+        /* rows left: more than the step has, as many, two thirds, or none */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
@@ -223,8 +224,8 @@ KERNEL_TEST(test_softmax) {
       }
 }
 
-/* Ranks share the rows of a step. For its rows, each rank must compute the same bits as a single
-   rank would. Gradients are divided by the number of rows of all ranks. */
+/* Ranks share the rows of a step. Each rank must compute the same bits for its rows as one rank
+   would for all rows. Gradients are divided by the number of rows of all ranks. */
 KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* in some cases, ranks have no rows */

@@ -4,16 +4,15 @@
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* Number of ways to multiply: as in a run, or by mma.sync with one of two tile sizes. */
+/* Number of ways to multiply: as in a run, or by mma.sync with either of two tile sizes. */
 enum { WAYS = 3 };
 
-/* Returns the number of ways to try for a shape. A large shape is tried in one way, since the
-   reference takes long. */
+/* Returns the number of ways to try for a shape. To save time, it is 1 for large shapes. */
 static int ways_of(Shape s) {
   return z_count(s) + x_count(s) + w_count(s) < 1000000 ? WAYS : 1;
 }
 
-/* Makes kernels multiply in this way from now on. Returns false if there is no such way. */
+/* Selects a way to multiply for later launches. Returns false if `way` is not below `ways`. */
 static bool choose_way(int way, int ways) {
   static const int sides[WAYS] = {0, 64, 128};
   if (way < ways) wide_test_mma(sides[way]);
@@ -56,7 +55,7 @@ static float term(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-/* Returns the sums of the planes' terms, on the device. These sums are exact. */
+/* Returns a device array (rows, columns) of the values that the terms in the planes add up to. */
 static float *values_of(Planes p) {
   const size_t pitch = planes_pitch(p.columns);
   const uint16_t *bits = fetch(p.d, (size_t)p.terms * p.plane * sizeof *bits);
@@ -71,14 +70,14 @@ static float *values_of(Planes p) {
   return to_device(values, area(p.rows, p.columns) * sizeof *values);
 }
 
-/* Returns the allowed error of a kernel that reads and writes planes of `terms` terms. The writing
-   of planes is one more rounding. */
+/* Returns the allowed error of a kernel that reads and writes planes of `terms` terms. Writing
+   planes rounds each result once more. */
 static double planes_bound(int terms, int k, int others) {
   return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
 }
 
-/* The last term of a split has 11 bits. Below fp16's normal range it has fewer bits. The error is
-   then at most 2^-25, after a scaling that makes the largest value 2^11 or more. */
+/* A term has 11 bits, which bounds the relative error. A term below fp16's normal range has fewer:
+   its error is up to 2^-25. The largest value of an array was scaled to 2^11 or more. */
 static void assert_split(float value, float expected, int terms) {
   const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
@@ -107,8 +106,8 @@ WALK_TEST(test_pixel_planes, for_all_shapes, check_pixel_planes, Shape s, uint64
   }
 }
 
-/* Scaling brings the largest value of an array, unless it is 0, to 2^11 to 2^12, or as near as
-   scales allow. A gradient's scale is computed from a bound on the gradient of the logits. */
+/* A scale brings an array's largest value to between 2^11 and 2^12, or as near as possible. A
+   gradient's scale comes from a bound on the gradient of the logits. */
 KERNEL_TEST(test_scales) {
   enum { COUNT = 1001, ARRAYS = 5 };
   static const float largest[ARRAYS] = {1, 3e-5f, 0, 1e30f, 0.5f}, bound = 0x1p-6f;
@@ -125,8 +124,8 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* Every kernel that writes planes reports a value beyond fp16. Values in a tile's rows beyond the
-   array's end are never reported. */
+/* Every kernel that writes planes must report values beyond fp16, but not those that a tile has
+   beyond the array's end. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {
@@ -147,8 +146,8 @@ KERNEL_TEST(test_overflow) {
   }
 }
 
-/* A weight or a row is far larger than all others, or all values are tiny. Sums of the small values
-   must be as exact as in other cases. */
+/* One weight or one row is far larger than the others, or all values are tiny. Sums of small values
+   must be as exact as in the other tests. */
 KERNEL_TEST(test_far_apart) {
   static const struct {
     double weight, row, all;
@@ -217,7 +216,7 @@ WALK_TEST(test_forward, for_all_wide_shapes, check_forward, Shape s, uint64_t se
         assert_near("wide forward", s, values_of(y), expected, count, limit);
         LAUNCH(wide_forward, x, w, f.b.d, none, d_alone, activates);
         assert_exact(d_alone, fetch_floats(d_y, count), count);
-        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the bias's 1 must stay */
+        const uint16_t *bits = fetch(y.d, y.plane * sizeof *bits); /* the column of 1s must stay */
         for (int r = 0; r < s.rows; r++)
           assert_true(term(bits[(size_t)r * planes_pitch(s.out) + (size_t)s.out]) == 1);
       }
@@ -245,7 +244,8 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
   }
 }
 
-/* The planes must hold the numbers that launch_head stores as floats, and results the same bits. */
+/* launch_wide_head must write the losses of launch_head, bit for bit. Its planes must hold the
+   gradients that launch_head stores as floats. */
 KERNEL_TEST(test_head) {
   static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
                                  {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
@@ -297,7 +297,7 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-/* A stored gradient must equal the gradient that an update uses. Nothing else may be written. */
+/* A launch that only stores the gradient must not write weights. The next one updates weights. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -337,7 +337,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
   }
 }
 
-/* The parts of a split sum must be added in a fixed order, whatever part is ready last. */
+/* The partial sums of split-K must be added in a fixed order, whichever is ready last. */
 KERNEL_TEST(test_same_bits) {
   if (!wide_by()) skip();
   if (ON_EMULATOR) skip_because("the emulator has one order");

@@ -1,12 +1,12 @@
 /* Compares every rung of the kernel lab with its reference. The harness must find rungs that are
-   wrong on purpose. TEST_QUICK, for compute-sanitizer, tests small sizes without guard zones. */
+   wrong on purpose. TEST_QUICK, for compute-sanitizer, makes sizes small and omits guard zones. */
 #include "support/cuda_only.h"
 
 #include "base/random.h"
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* Checks that a rule holds for topic t. `part` names the part of t in the message. */
+/* Checks that a rule holds for topic t. The message names the checked part of t, `part`. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
 
@@ -86,7 +86,7 @@ TEST(test_sizes) {
 
 static const GpuLimits h100 = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
 
-/* Returns true on the emulator for rungs that it cannot run: libraries and parts. */
+/* Returns true if the program runs on the emulator, which cannot run this kind of rung. */
 static bool is_absent(const LabRung *rung) {
   return ON_EMULATOR && (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART);
 }
@@ -116,7 +116,7 @@ static cudaError_t unwritten_last(const LabCall *call) {
                          cudaMemcpyDefault, call->stream);
 }
 
-/* Copies like a right rung. Then changes the byte at `place` in an array. */
+/* Writes the right output. Then changes the byte at `place` of an array. */
 static cudaError_t change(const LabCall *call, const void *array, int64_t place) {
   const cudaError_t status = copy_right(call);
   char *at = (char *)array + place; /* changes a const input on purpose */
@@ -168,7 +168,7 @@ static const struct {
               TRICK("refuses", copy_right, LAB_REFUSED, "it serves nobody", .refuse = refuse_all),
               TRICK("part", unwritten_last, LAB_UNCHECKED, "", .kind = LAB_PART),
               TRICK("library", copy_right, "", "", .kind = LAB_LIBRARY),
-              /* This must come last: it makes all later results wrong, too. */
+              /* This rung must come last, since it makes the results of later rungs wrong. */
               TRICK("input", change_input, LAB_WRONG, "it changed an input", .kind = LAB_RUNG)};
 enum { TRICKS = LENGTH(tricks) };
 
@@ -239,7 +239,7 @@ static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_
   json_decref(table);
 }
 
-/* A rung may refuse all sizes only if the GPU or the build is too old or a library is missing. */
+/* A rung may refuse all sizes only if the GPU or the build is too old, or a library is missing. */
 static void check_refused(const LabTopic *topic, const LabRung *rung) {
   GpuLimits gpu;
   OK(gpu_limits_read(&gpu, &error));
@@ -261,7 +261,7 @@ TEST(test_every_rung) {
     for (int p = 0; p < t->problem_count; p++)
       for (int i = 0; i < SIZES; i += ON_EMULATOR ? SIZES / 2 : quick() ? SIZES / 5 : 1)
         check_size(t, p, size_to_test(t, i), (uint64_t)i + 1, right);
-    /* No GPU has so many multiprocessors as tiles here, so blocks must process several tiles. */
+    /* This size has more tiles than any GPU has multiprocessors, so blocks process several. */
     for (int p = 0; p < t->problem_count && t == &lab_matmul && !quick(); p++)
       check_size(t, p, (LabSize){{2049, 4361, 72}}, 1, right);
     for (int i = 0; i < t->rung_count; i++)

@@ -14,13 +14,13 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 
 static struct {
   Engine engine;
-  Buffer buffer[2], sent[2];  /* buffers that the loader fills; their contents at upload */
-  uint64_t first[2], rows[2]; /* rows uploaded but not yet copied; `rows` is 0 if there are none */
+  Buffer buffer[2], sent[2];  /* buffers that the loader fills; copies of them at upload */
+  uint64_t first[2], rows[2]; /* rows yet to be copied: the first one, and how many */
   uint64_t windows;           /* number of windows uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-  char calls[512]; /* in order: the number of each buffer taken, u for each upload */
-  Call fails;      /* calls of this kind fail after `good_calls` calls */
+  char calls[512]; /* log of calls: the number of a buffer that is taken, u for an upload */
+  Call fails;      /* after `good_calls` calls of this kind, the next such call fails */
   unsigned good_calls;
 } device;
 
@@ -95,7 +95,7 @@ static DatasetReader *open_rows(uint64_t rows, const char *after) {
   return open_reader(2, 0);
 }
 
-/* Loads the rest of the file. */
+/* Loads all rows, copies both buffers, and closes the reader. */
 static bool feed(Loader *loader) {
   bool good;
   loader->engine = &device.engine;
@@ -107,8 +107,8 @@ static bool feed(Loader *loader) {
   return good;
 }
 
-/* A buffer holds 8 rows. Files have fewer rows, exactly 8, more, and so on up to many buffers. In a
-   ring, the two buffers alternate, and the dataset holds the last rows. */
+/* The dataset must get every row. A staging buffer has 8 rows, and files have 1 to 163 rows. With
+   `ring`, the dataset has only 16 rows, so the file's last rows are checked. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, RING = 2 * STAGING_ROWS };
   for (int ring = 0; ring < 2; ring++)

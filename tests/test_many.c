@@ -1,5 +1,5 @@
-/* Compares a network that trains in one cluster (kernels/many/) with the float64 reference, in one
-   call and in several. */
+/* Compares a network that trains in one cluster (kernels/many/) with the float64 reference. One
+   launch must give the same bits as several launches. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);
@@ -23,7 +23,7 @@ typedef struct {
   TrainRange range;
   uint8_t *pixels;
   uint16_t *labels;
-  ManyJob job;  /* each run adds its own arrays */
+  ManyJob job;  /* without the arrays that training writes */
   float *start; /* initial parameters, then momenta */
 } Case;
 
@@ -31,7 +31,7 @@ static void needs_many(void) {
   if (!many_clusters()) skip_because("it needs a GPU of compute capability 9.0 and code for it");
 }
 
-/* Returns case `number` of a kind. Cases differ in seed, order, rate and rule. */
+/* Returns case `number` of a kind. Cases differ in seed, order of rows, learning rate and rule. */
 static Case make_case(const Kind *k, int number) {
   Case c = {.config.training.batch = k->batch};
   Network *n = &c.config.network;
@@ -71,13 +71,13 @@ static Case make_case(const Kind *k, int number) {
 
 /* The results of a run. */
 typedef struct {
-  const float *arrays, *loss; /* arrays: as in Case.start; loss: one per row */
+  const float *arrays, *loss; /* arrays: parameters, then momenta; loss: one loss per row */
   const uint8_t *correct;
   size_t rows;
   ResultSums sums;
 } Trained;
 
-/* Trains the network in several launches of `piece` steps. */
+/* Trains the network in launches of `piece` steps. */
 static Trained train(const Case *c, uint64_t piece) {
   const size_t floats = c->config.network.floats;
   const uint64_t batch = (uint64_t)c->job.shape.batch, steps = c->range.steps;

@@ -13,7 +13,7 @@ static EngineConfig usual_of(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
 }
 
-/* Opens an engine that may have members, with the case's rows. Skips the test if none opens. */
+/* Opens an engine with the case's rows. Skips the test if the engine has too few members. */
 static Engine *open_first(const Case *c, const Data *d) {
   const EngineConfig config = usual_of(c);
   needs_gpu();
@@ -38,7 +38,8 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains all members at once, then closes them. Member m has first + m + 1 times the rate of *c. */
+/* Trains all members at once, then closes them. Member m trains at (first + m + 1) times the
+   learning rate of *c. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)
@@ -85,7 +86,7 @@ ENGINE_TEST(test_members_by_tiles) {
   check_members(&c);
 }
 
-/* Networks of other levels than epoch train one after the other. */
+/* Only level epoch trains several networks at the same time. */
 ENGINE_TEST(test_level_step_has_no_members) {
   EngineConfig config = usual_of(usual_case());
   config.training.fusion = FUSION_STEP;
@@ -94,7 +95,7 @@ ENGINE_TEST(test_level_step_has_no_members) {
   assert_int_equal(engine->call->members(engine), 0);
 }
 
-/* If numbers of a member are too large for fp16, level layer repeats this member's work. The member
+/* If a member's numbers are too large for fp16, level layer repeats this member's work. The member
    then has level layer's bits. The other members keep their bits. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];

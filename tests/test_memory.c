@@ -1,5 +1,4 @@
-/* Tests the search for limits of memory and cores. The test writes files like /proc and /sys have.
- */
+/* Tests how memory and cores are found. The test writes files like those in /proc and /sys. */
 #include <inttypes.h>
 #include <limits.h>
 
@@ -18,17 +17,17 @@ static void put(const char *path, const char *text) {
 #define USER GROUPS "user.slice/"
 #define RUN USER "run/"
 
-/* A step writes one file of the simulated machine. free and limit are the megabytes of free memory
-   and of the limit that are expected after that. */
+/* A step writes one file of the simulated machine. `free` and `limit` are the free memory and the
+   memory limit that must be found after that, in MB. */
 typedef struct {
   const char *path, *text;
-  int free, limit; /* -1: unknown is expected; KEEP: this step has no check */
+  int free, limit; /* -1: must be unknown; KEEP: not checked */
 } Step;
 enum { KEEP = -2 };
 
 static const Step unknown[] = {{"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
                                {"proc/self/cgroup", "nonsense\n0::/nowhere\n", -1, 2048}};
-/* The limit is the smallest limit of a group and the groups above it. */
+/* The limit of a process is the smallest limit of its group and of the groups above it. */
 static const Step groups[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
     {RUN "memory.max", "max\n", 1024, 2048},
@@ -39,7 +38,7 @@ static const Step groups[] = {
      500},
     {RUN "memory.max", "115343360\n", 10, 110},
     {RUN "memory.max", "1048576\n", 0, 1} /* the limit is below the memory in use */};
-/* In a container, the group's path may be a path outside of the container. */
+/* In a container, a group's path may lead outside of the container. */
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};

@@ -20,7 +20,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* Counts are indexed by truth, then answer. The answer is the first of the largest logits. */
+/* Counts are indexed by truth, then answer. Among equal largest logits, the answer is the first. */
 TEST(test_where_rows_are_counted) {
   SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);

@@ -32,7 +32,7 @@ static float *initialise(const Network *network, uint64_t seed) {
   return parameters;
 }
 
-/* Weights are uniform in ±sqrt(6 / in); their moments show it. Biases and padding are exactly 0. */
+/* Tests by moments that weights are uniform in ±sqrt(6 / inputs). Biases and padding must be 0. */
 TEST(initial_parameters) {
   Network network;
   assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));

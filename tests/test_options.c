@@ -37,7 +37,7 @@ static void refuse(OptionsResult how, const char *line, const char *last, const 
   assert_in(error.text, says);
 }
 
-/* Returns a value other than the default. A list of sizes also serves as the name of a file. */
+/* Returns a value other than the default. "7,1" serves as a list of sizes and as a file name. */
 static const char *other_value(const OptionRow *row) {
   const char *const *choice = row->choices, *initial = row->initial ? row->initial : "";
   const double number = strtod(initial, NULL) < row->high ? row->high : row->low;
@@ -50,7 +50,7 @@ static char *printed_config(const Options *of, bool whole) {
   return PRINTED(file, options_print_config(file, of, whole));
 }
 
-/* Also prints a configuration file with all options and reads the file back. */
+/* An option must change only its own field. A printed file of all options must read back. */
 TEST(every_option_has_a_field_of_its_own) {
   Options initial, changed, again, all;
   options_default(&initial);
@@ -66,7 +66,7 @@ TEST(every_option_has_a_field_of_its_own) {
       if (option_differs(r, &changed, &initial) != (r == row))
         fail_msg("--%s=%s and --%s", row->name, text, r->name);
     if (row->kind != &option_number) continue;
-    foreach (bound, VALUES(double, row->low, row->high)) /* a bound must be allowed as float32 */
+    foreach (bound, VALUES(double, row->low, row->high)) /* the bound's text must be accepted */
       OK(row->kind->set(row, text_printf("%g", *bound), &changed, &error));
   }
   char *text = printed_config(&all, true);
@@ -75,7 +75,7 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
-/* Every row says which commands take the option, what a file is for, if runs save the option. */
+/* Options must say which commands take them, what --resume does with them, what their file is. */
 TEST(every_option_is_classified) {
   foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
@@ -181,7 +181,7 @@ TEST(wrong_usage_is_named) {
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
   foreach (far, TEXTS("--bxxch", "--quxat",
-                      text_printf("--%0199d", 0))) /* too different for a suggestion */
+                      text_printf("--%0199d", 0))) /* too different from all options */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
 }

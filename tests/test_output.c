@@ -37,8 +37,8 @@ static bool save(const char *path, const char *text) {
   return atomic_file_close(&output, true, &error);
 }
 
-/* Checks that the path cannot be written, that the probe says so, and that nothing changes. If root
-   runs the test, the check runs as another user, since root may write everywhere. */
+/* Checks that the path cannot be written, that atomic_file_probe() says so, and that nothing
+   changes. For root, the check runs as another user, since root may write everywhere. */
 static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
   const uid_t user = geteuid();
@@ -104,8 +104,8 @@ IN_FOLDER(read_only) {
   assert_files(2);
 }
 
-/* Many files can be open at a time, and all are complete in the end. The place of a file is free
-   again after the file was kept or given up. */
+/* Many files can be open at a time, and all are complete in the end. After a file is closed,
+   another file can be opened. */
 IN_FOLDER(many_at_a_time) {
   enum { MANY = 100 };
   static AtomicFile outputs[MANY];
@@ -134,7 +134,7 @@ static int print_lines(void *ends, Error *why) {
   return !standard_output_flush(why);
 }
 
-/* All lines arrive, even if standard output is a small, non-blocking pipe that is read late. */
+/* All lines arrive, even if standard output is a small, non-blocking pipe with a slow reader. */
 TEST(every_line_arrives) {
   int ends[2];
   FILE *lines = text_open();

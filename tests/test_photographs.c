@@ -25,7 +25,7 @@ typedef struct {
   Ground ground;
   uint64_t number; /* seed of the picture's light, pen, places and noise */
   uint8_t digits[MOST_DIGITS][PIXELS];
-  int count;  /* 1 to MOST_DIGITS, side by side in up to two lines */
+  int count;  /* number of digits, 1 to MOST_DIGITS, in one or two lines */
   float tilt; /* how far the page is turned, in degrees clockwise */
 } Page;
 
@@ -86,7 +86,7 @@ static void place(Dice *dice, const Page *page, Placed *placed) {
   }
 }
 
-/* Draws a page into `level` (HEIGHT, WIDTH). The picture depends only on the arguments, on every
+/* Draws a page into `level` (HEIGHT, WIDTH). The same arguments give the same picture on every
    machine. An edge from top to bottom separates the page from a shadow or the desk. */
 static void draw_page(const Page *page, uint8_t *level) {
   const Ground ground = page->ground;
@@ -109,11 +109,11 @@ static void draw_page(const Page *page, uint8_t *level) {
   place(&places, page, placed);
   EACH_PIXEL(x, y, WIDTH, HEIGHT) {
     const float px = (float)x + 0.5f, py = (float)y + 0.5f;
-    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* from the picture's centre */
-    const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* the place on the page */
+    const float dx = px - WIDTH / 2.0f, dy = py - HEIGHT / 2.0f; /* offset from the centre */
+    const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* position on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* share of light reflected */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* fraction of light reflected */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);
@@ -153,10 +153,10 @@ static bool is_alike(const uint8_t *a, const uint8_t *b) {
 }
 
 /* Tests pages with one digit, pages with several digits in two lines, and pages turned by up to 10
-   degrees. At least 90% of the digits are found in order and look as on a clean, level page. */
+   degrees. At least 90% of the digits must be found in order and look as on a clean, level page. */
 TEST(pages_of_every_ground) {
   static const struct {
-    int things, pages; /* things: digits on a page; pages: per ground */
+    int things, pages; /* digits per page; pages per ground */
     bool tilted;
   } cases[] = {{1, 12, false}, {6, 4, false}, {8, 6, true}};
   uint64_t next = 0;
@@ -190,13 +190,13 @@ typedef struct {
 
 enum { BARS = 6 };
 
-/* Tests which black bars on white paper become digits. `boxes` are the digits found, as text. */
+/* Tests which black bars on white paper count as digits. `boxes` lists the digits as text. */
 TEST(pieces_become_digits) {
   static const struct {
     Bar bars[BARS];
     const char *boxes;
   } cases[] = {
-      /* a digit whose top bar does not touch it, and dust */
+      /* a digit with a top bar that does not touch it, and dust */
       {{{200, 200, 20, 120}, {200, 180, 60, 12}, {400, 300, 4, 4}}, "60x140+200+180"},
       /* one digit above another */
       {{{200, 100, 20, 100}, {200, 230, 20, 100}}, "20x100+200+100 20x100+200+230"},
@@ -208,7 +208,7 @@ TEST(pieces_become_digits) {
         {220, 188, 20, 60},
         {540, 144, 20, 60}},
        "20x60+60+60 20x60+220+88 20x60+380+116 20x60+540+144 20x60+60+160 20x60+220+188"},
-      /* a bar at the picture's edge counts only if no other bar is there */
+      /* a bar at the picture's edge counts only if there is no other bar */
       {{{0, 100, 15, 100}, {300, 100, 15, 100}}, "15x100+300+100"},
       {{{0, 100, 15, 100}}, "15x100+0+100"},
       /* an underline */
@@ -216,11 +216,12 @@ TEST(pieces_become_digits) {
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* a loose part of a digit has less than 2/3 of its height, and a gap of at most 1/12 of it */
+      /* a loose bar joins a digit if its height is below 2/3 of the digit's height and the gap at
+         most 1/12 of the digit's height */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
-      /* a digit has at least 2/5 of the largest extent */
+      /* a bar counts if its longer side is at least 2/5 of the longest side of any bar */
       {{{200, 100, 20, 100}, {300, 100, 20, 40}}, "20x100+200+100 20x40+300+100"},
       {{{200, 100, 20, 100}, {300, 100, 20, 39}}, "20x100+200+100"},
   };
@@ -252,7 +253,7 @@ TEST(tilted_digits_are_turned_upright) {
     assert_int_equal(found.count, 3);
     for (int i = 0; i < 3; i++) {
       int columns = 0, rows = 0;
-      for (int k = 0; k < SIDE; k++) { /* along the middle row and column */
+      for (int k = 0; k < SIDE; k++) { /* along the middle row and the middle column */
         columns += found.pixels[i * PIXELS + SIDE / 2 * SIDE + k] > 100;
         rows += found.pixels[i * PIXELS + k * SIDE + SIDE / 2] > 100;
       }

@@ -6,7 +6,7 @@
 #define CHECK(call)                                                                                \
   if (!(call)) fprintf(stderr, "line %d: %s\n", __LINE__, #call), _exit(3)
 
-/* Returns a rank's term i of a sum over ranks. The order of ranks decides how sums are rounded. */
+/* Returns element i of a rank's array. The order of ranks decides how their sum is rounded. */
 static float part(int rank, size_t i) {
   return (rank == 0 ? 16777216.0f : 1.0f) + (float)(i % 7) * (float)rank;
 }

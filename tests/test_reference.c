@@ -9,13 +9,13 @@ static void near(const double *out, const double *expected, size_t count) {
     assert_close(out[i], expected[i], 1e-12 * (1 + fabs(expected[i])));
 }
 
-/* Checks that `out` begins with values near the given values. */
+/* Checks that `out` begins with the listed values, up to rounding. */
 #define NEAR(out, ...)                                                                             \
   near(out, (const double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
 /* ---- one layer, by hand ------------------------------------------------------------------ */
 
-/* Two rows, three inputs, two outputs. */
+/* x23: two rows of three inputs; w23: weights of two outputs */
 static const double x23[] = {1, 2, 3, -1, 0, 5};
 static const double w23[] = {1, 0, -1, 2, 1, 0.5};
 
@@ -35,8 +35,8 @@ TEST(activation) {
   NEAR(gradient, 0, 0, 7, 0, 9);
 }
 
-/* A weight of 1 is updated by gradients 0.5 and then -0.25 at rate 0.1. Adam's first step is the
-   rate, whatever the gradient. In step 2, m is 0.02 / 0.19 and v is 0.00031225 / 0.001999. */
+/* A weight of 1 is updated by gradients 0.5 and then -0.25 at rate 0.1. Adam's first step has the
+   size of the rate. In step 2, m is 0.02 / 0.19 and v is 0.00031225 / 0.001999. */
 TEST(optimizers_by_hand) {
   static const struct {
     Optimizer kind;
@@ -100,8 +100,8 @@ static double mean_loss(const Network *network, const double *parameters, const 
   return sums.loss / rows;
 }
 
-/* Checks the gradient of every parameter of networks of one to three layers. The error of a central
-   difference is h^2 times a third derivative plus 1e-16 / h, together about 1e-10 for h = 1e-5. */
+/* Compares every gradient of networks of one to three layers with a central difference. Its error
+   is h^2 times a third derivative plus 1e-16 / h, in all about 1e-10 for h = 1e-5. */
 TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {

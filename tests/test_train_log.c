@@ -101,7 +101,7 @@ IN_FOLDER(test_csv) {
                       text_printf("%s\n", columns));
 }
 
-/* The old log stays until the run logs an epoch. If the run ends before, the old log remains. */
+/* The old log stays until the run logs its first epoch. A run that ends earlier keeps it. */
 IN_FOLDER(test_replaces) {
   folder_write("run.jsonl", "old\n");
   TrainLog log = open_log("run.jsonl", false);

@@ -10,12 +10,12 @@
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* PIXELS: 2 x 2, because augmentation needs squares */
+enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* PIXELS: 2 x 2, since augmentation needs squares */
 
 /* Files in the working folder of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
 
-/* Writes both files. The label of a row is the number of its largest pixel. */
+/* Writes train.csv and test.csv. A label is the index of the largest of the first three pixels. */
 static void write_files(int train_rows, int test_rows) {
   for (int is_test = 0; is_test < 2; is_test++) {
     FILE *file = folder_create(is_test ? test_path : train_path);
@@ -39,13 +39,13 @@ enum { MOST_CALLS = 100, MOST_EPOCHS = 8 };
 typedef struct {
   const struct Run *run;
   Engine *engine;          /* the trainer's engine */
-  EngineConfig config;     /* configuration of the last engine requested */
+  EngineConfig config;     /* configuration of the last engine that was requested */
   int opened, closed;      /* number of engines requested; number of engines closed */
-  int trains, evaluations; /* number of calls */
+  int trains, evaluations; /* number of calls to train; number of calls to evaluate */
   TrainRange train[MOST_CALLS];
   int collected;    /* number of evaluations whose sums were collected */
-  char calls[4096]; /* an evaluation is " first row+rows", a training call " first row+rows:first
-                       step+steps", with an "s" if shuffled */
+  char calls[4096]; /* text of all calls: " ROW+ROWS" for an evaluation, " ROW+ROWS:STEP+STEPS" for
+                       training; an "s" after it means shuffled */
 } Spy;
 
 static Spy spy; /* the calls of the last run */
@@ -54,10 +54,10 @@ typedef struct Run {
   /* what the test asks for */
   double patience;
   int fail;         /* number of the epoch whose event fails; 0 means none */
-  int stop;         /* number, from 1, of the stop event that ends the run; 0 means no event */
-  int refused;      /* number of engines that cannot be opened */
-  uint32_t aligned; /* the engine's `aligned` */
-  int bad_train, bad_test; /* number, from 1, of the call whose loss is NaN, or 0 */
+  int stop;         /* number (from 1) of the stop event that ends the run; 0 means no event */
+  int refused;      /* number of engines that open_spy refuses to open */
+  uint32_t aligned; /* value for the field `aligned` of the engine */
+  int bad_train, bad_test; /* number (from 1) of the call whose loss becomes NaN; 0 means none */
   const Checkpoint *from;
   /* what happened */
   EpochResult epoch[MOST_EPOCHS];
@@ -96,7 +96,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
 
 static const EngineOperations *cpu; /* the CPU engine's operations */
 
-/* Adds a call to spy.calls. */
+/* Appends the text of a call to spy.calls. */
 #define NOTE(...)                                                                                  \
   snprintf(spy.calls + strlen(spy.calls), sizeof spy.calls - strlen(spy.calls), __VA_ARGS__)
 
@@ -167,7 +167,7 @@ static bool on_stop(void *context) {
   return ++run->stop_calls == run->stop;
 }
 
-/* Trains as *run asks and records the run in *run. On failure returns false, sets run->error. */
+/* Trains as *run asks. Stores the results in *run. Returns false and sets run->error on failure. */
 static bool run_trainer(const TrainerConfig *config, Run *run) {
   spy = (Spy){.run = run};
   run->error.text[0] = '\0';
@@ -194,8 +194,8 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   return trained;
 }
 
-/* must_run trains as the run asks; must_train trains all epochs. Both must succeed. In must_fail,
-   training must fail with an error that contains `says`. */
+/* must_run and must_train fail the test if training fails; must_train also checks that all epochs
+   were trained. With must_fail, training must fail with an error that contains `says`. */
 static Run must_run(const TrainerConfig *config, Run run) {
   if (!run_trainer(config, &run)) fail_msg("%s", run.error.text);
   return run;
@@ -249,7 +249,7 @@ TEST(every_row_counts_however_few) {
     }
 }
 
-/* Also checks that each epoch uses its own learning rate. test_options.c tests schedules. */
+/* Each epoch must use its own learning rate. test_options.c tests learning-rate schedules. */
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
@@ -287,7 +287,8 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
       assert_true(spy.train[call].key != spy.train[other].key);
 }
 
-/* Calls for one buffer in one epoch have the same key. Other epochs and buffers have other keys. */
+/* If the rows are resident, all calls of an epoch have the same keys, except in epoch 1. Any two
+   other calls have different keys. */
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
@@ -321,8 +322,8 @@ TEST(parts_are_aligned) {
                                  " 0+203:32+8s 0+203:40+8s 0+203:48+3s 203+20");
 }
 
-/* An epoch of 51 steps makes 20 calls of 2 or 3 steps. Other epochs have three steps, or end before
-   the first check for a stop. */
+/* After epoch 1, a run that may stop divides an epoch into at most 20 calls of whole steps. With a
+   patience of 1000 seconds, an epoch is one call. */
 TEST(few_parts_are_trained) {
   static const struct {
     int rows, trains;
@@ -348,14 +349,14 @@ TEST(auto_streams_when_the_dataset_does_not_fit) {
   assert_rows(&run, 50, 20);
 }
 
-/* If a call's loss is not finite, the run ends after the call, and the error names the call's
-   steps. With much patience, losses are checked at the file's end, otherwise after each buffer. */
+/* A loss that is not finite ends the run. The error names the steps of the call. Losses are checked
+   at the end of the file if `patience` is large, otherwise after each buffer. */
 TEST(failures_stop_the_run) {
 #define LOSS " loss is not a finite number "
 #define ADVICE ": try a lower --lr"
 #define IN_STEPS(steps) "the training" LOSS "in steps " steps ADVICE
-#define DIVERGES 8200, 100            /* each step multiplies a weight by -99 */
-#define USUAL 50, 0.05f, RESIDENT_YES /* 13 steps in 1 call; with .stop, in 13 after epoch 1 */
+#define DIVERGES 8200, 100            /* rate 100 and weight decay 1 multiply weights by -99 */
+#define USUAL 50, 0.05f, RESIDENT_YES /* epochs of 13 steps; with .stop, a call trains one step */
   static const struct {
     int rows;
     float rate;
@@ -384,7 +385,7 @@ TEST(failures_stop_the_run) {
 
 /* ---- runs that stop and go on ------------------------------------------------------------ */
 
-/* Checks the epochs after a stop. Only the sum of the training loss may differ, by its rounding. */
+/* Compares the epochs after a stop. Only the sum of the training loss may round differently. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {
@@ -398,8 +399,8 @@ static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   }
 }
 
-/* Stops a run at each call of the stop event in turn, and continues it. Returns the number of stops
-   in the middle of an epoch. Sets *first to the number of such stops in the first epoch. */
+/* Stops a run at each call of the stop event in turn, and continues the run. Returns the number of
+   stops in the middle of an epoch. Sets *first to the number of those stops in the first epoch. */
 static int stop_everywhere(const TrainerConfig *config, int *first) {
   RUN whole = must_train(config);
   int within = 0;
@@ -429,7 +430,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
 
 TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
-    int rows, stops; /* stops: number within an epoch; none after a short step */
+    int rows, stops; /* stops: expected number of stops within epoch 1 */
     AugmentStrengths augment;
   } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {

@@ -12,7 +12,7 @@ DrawnLaunch drawn_launch;
 
 namespace emulated {
 
-static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a lane uses a page or two */
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a lane uses only a page or two of it */
 static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
@@ -25,11 +25,11 @@ struct Barrier {
 /* A place for a packet in the mail. */
 struct Slot {
   uint32_t version; /* number of packets that have arrived here */
-  uint64_t due[2];  /* for each half of the slot: when the last packet sent arrives */
+  uint64_t due[2];  /* arrival time of the last packet sent to each half of the slot */
   std::vector<Lane *> waiting;
 };
 
-/* What a lane found when it last read a slot. */
+/* A version of a slot, and how many times a lane has read that version. */
 struct Look {
   Slot *slot;
   uint32_t version;
@@ -59,20 +59,20 @@ struct Late {
   }
 };
 
-/* How a launch is scheduled. The unit of time is a run of one warp, which ends when the warp waits
-   or has run for long. A training step takes thousands of runs. A slow warp runs only if no other
-   warp can run and no mail is on its way. */
+/* How a launch is scheduled. Time counts runs of warps; a run ends when the warp waits or has run
+   for long. A training step takes thousands of runs. A slow warp runs only if no other warp can run
+   and no mail is on its way. SAME_WARPS makes the same warps of all blocks slow. */
 struct Schedule {
-  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow; /* SAME_WARPS: the same in all blocks */
-  uint32_t one_in;                                          /* 1 / one_in: chance of being slow */
-  int period;                                               /* log2 of the time it stays slow */
-  uint32_t delay, rarely; /* packets are up to `delay` late; one in `rarely`, up to 64 times that */
+  enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow;
+  uint32_t one_in;        /* probability that a warp is slow: 1 / one_in */
+  int period;             /* the slow warps change every 2^period units of time */
+  uint32_t delay, rarely; /* a packet is up to `delay` late; one in `rarely`, up to 64 * delay */
 };
 
-/* A launch. Warps are numbered through all blocks. */
+/* The state of a launch. Warp numbers count through all blocks. */
 struct Drawn {
   Schedule schedule;
-  size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER, or 0 */
+  size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER; 0 if there is none */
   std::vector<Block> blocks;
   std::vector<Line> shared; /* shared memory of each block */
   std::vector<Lane> lanes;
@@ -81,7 +81,7 @@ struct Drawn {
   std::vector<bool> queued;      /* for each warp: true if it is in a queue */
   std::vector<Slot> slots;
   std::vector<Lane *> copied;    /* lanes that wait for a copy */
-  std::vector<size_t> queues[2]; /* normal and slow warps that can run */
+  std::vector<size_t> queues[2]; /* warps that can run: first normal, then slow warps */
   std::priority_queue<Late> late;
   uint64_t time, drawn; /* drawn: number of random numbers so far */
   uint64_t moves;       /* number of packets that arrived and of barrier rounds that ended */
@@ -89,7 +89,7 @@ struct Drawn {
 
 static Drawn *launch;
 static std::string report;
-static uint64_t packets; /* packets of mail sent so far */
+static uint64_t packets; /* number of packets sent so far */
 
 static unsigned char *place_of(size_t slot) {
   return static_cast<unsigned char *>(drawn_launch.mail) + 16 * slot;
@@ -130,7 +130,7 @@ static uint64_t draw_delay() {
 static bool is_slow(size_t warp, bool by_mail) {
   const Schedule &s = launch->schedule;
   const uint64_t when = launch->time >> s.period, of_block = launch->warps_of_block;
-  if (s.slow == Schedule::ONE_READER) { /* only a warp that just got mail is slow */
+  if (s.slow == Schedule::ONE_READER) { /* only a warp that mail has just woken can be slow */
     if (!by_mail || launch->victim || draw(s.one_in) != 0) return false;
     launch->victim = warp + 1;
     return true;
@@ -148,7 +148,7 @@ static void add_line(const std::string &line) {
   failed = true;
 }
 
-/* Makes the launch fail. A fiber calls this. */
+/* Makes the launch fail. Must be called by a lane, on its fiber. */
 [[noreturn]] static void fail_here(const std::string &what) {
   add_line(me() + ": " + what);
   stop();
@@ -176,7 +176,7 @@ static const Lane &first_waiting(size_t warp) {
   return *first;
 }
 
-/* Adds up to MOST_LINES lines: one per group of adjacent warps of a block that wait in `state`. */
+/* Adds up to MOST_LINES lines. Each describes adjacent warps of a block that wait in `state`. */
 static void report_waiting(State state) {
   enum { MOST_LINES = 16 };
   int lines = 0;
@@ -291,13 +291,13 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* lanes may wait for the mail that just came */
+      wake_all(slot.waiting); /* a lane may sleep although its mail has come */
   }
 }
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* the end of the stack; it is 0 until the lane gets there */
+    uint64_t last; /* the far end of the stack; not 0 if the lane used all of it */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");
@@ -367,7 +367,7 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-/* Gives a packet, or half a packet, the stamp or phase of another step. */
+/* Changes the stamp or phase of a packet, or of half a packet, to that of another step. */
 static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
   if (index < drawn_launch.stamps) {
     packet[12] = (unsigned char)(packet[12] + by);

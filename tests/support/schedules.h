@@ -1,8 +1,8 @@
 /* Runs, on the emulator, launches whose blocks wait for each other, as in level epoch. All blocks
    run at once. A seed decides which warp runs next, and which warps are slow: one reader of mail at
    a time, some warps, some blocks, or the same warps of all blocks. Packets of mail arrive late.
-   They arrive in any order, except packets for the same place. The emulator has no caches and no
-   clock, so it does not notice a missing fence. */
+   Packets for one place keep their order; others may overtake each other. The emulator has no
+   caches and no clock, so it does not notice a missing fence. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,24 +13,24 @@
 extern "C" {
 #endif
 
-/* If `draw` is true, a seed schedules later launches. Otherwise their blocks run in turn. */
+/* If `draw` is true, a seed schedules later launches. Otherwise, their blocks run one by one. */
 void schedules_draw(bool draw);
 
-/* Instructions for the next launches. A fault's field plants no fault if it is 0. */
+/* Instructions for the next launches. A field that plants a fault plants none if it is 0. */
 typedef struct {
   uint32_t seed; /* seed of the schedule */
   void *mail;    /* the launch's mail, in packets of 16 bytes */
   size_t mail_bytes;
-  size_t stamps; /* the first `stamps` packets have a stamp in their last 4 bytes; halves of later
-                    packets have a phase: the first number's sign or the second's last bit */
+  size_t stamps; /* the first `stamps` packets have a stamp in their last 4 bytes; each half of a
+                    later packet has a phase: the first number's sign or the second's last bit */
   /* Faults that tests must find: */
-  int barrier_left_out;     /* 1 to 15: no thread arrives or waits at this barrier */
-  size_t buffer_at, buffer; /* at packet buffer_at begin two buffers of `buffer` packets each; mail
-                               for the second buffer goes to the first */
-  uint64_t stamp_too_low;   /* number, from 1, of a packet that is sent with the previous step's
-                               stamp or phase */
-  uint32_t read_too_early;  /* one read in this many takes the previous step's packet for this
-                               step's packet */
+  int barrier_left_out;     /* number (1 to 15) of a barrier that all threads skip */
+  size_t buffer_at, buffer; /* two buffers of `buffer` packets each begin at packet buffer_at; mail
+                               for the second one goes to the first one */
+  uint64_t stamp_too_low; /* number (from 1) of a packet that is sent with the previous step's stamp
+                             or phase */
+  uint32_t read_too_early; /* with probability 1 / read_too_early, a read makes the previous step's
+                              packet look like this step's packet */
 } DrawnLaunch;
 
 extern DrawnLaunch drawn_launch;
@@ -39,7 +39,7 @@ extern DrawnLaunch drawn_launch;
 void schedules_await_copy(void);
 void schedules_copied(void);
 
-uint64_t schedules_packets(void); /* packets of mail sent so far */
+uint64_t schedules_packets(void); /* number of packets sent so far */
 
 /* Returns "" if the last launch succeeded. If it returned cudaErrorLaunchFailure, returns lines
    that say why. After a deadlock, the lines say which threads wait for what. */

@@ -39,7 +39,7 @@ typedef struct {
 
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-/* Defines a test with its own fixtures, which run before and after it. Either may be NULL. */
+/* Defines a test with its own setup and teardown. Either may be NULL. */
 #define TEST_WITH(name, setup, teardown)                                                           \
   static void name(void **state);                                                                  \
   __attribute__((constructor)) static void register_##name(void) {                                 \
@@ -47,10 +47,10 @@ typedef struct {
   }                                                                                                \
   static void name(__attribute__((unused)) void **state)
 
-/* Begins the definition of a fixture, which does not use its argument. */
+/* Begins the definition of a setup or teardown, which does not use its argument. */
 #define FIXTURE(name) int name(__attribute__((unused)) void **state)
 
-/* Sets the fixtures that run before and after all tests of the program. */
+/* Sets the setup and teardown that run before and after all tests of the program. */
 #define TESTS_WITH(setup, teardown)                                                                \
   __attribute__((constructor)) static void register_fixtures(void) {                               \
     tests_register_fixtures(setup, teardown);                                                      \
@@ -85,12 +85,12 @@ void set_variable(const char *name, const char *value);
 
 /* ---- memory and text ------------------------------------------------------------------------ */
 
-/* Memory that a test gets from these functions is freed when the test ends. Memory that a fixture
-   of the whole program gets is kept. */
+/* Memory from these functions is freed when the test ends. Memory that the program's setup gets is
+   kept. */
 void *allocate(size_t count, size_t size); /* returns memory filled with zeros */
-void *keep(void *memory);                  /* takes memory from malloc; fails for NULL */
+void *keep(void *memory);                  /* owns memory from malloc; NULL fails the test */
 
-/* Frees at once all memory that the test got from these functions. */
+/* Frees at once all memory that the test got from allocate and keep. */
 void free_kept(void);
 
 /* text_open opens a file in memory for writing. text_close returns the text written to it. */
