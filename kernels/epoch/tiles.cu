@@ -27,8 +27,8 @@
    Between hidden layers a tile writes its 8 values of a row as packets into the L2 cache, and every
    tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends its part of 16
    logits and receives their gradient, each 64 bytes per row and block. The sender writes into the
-   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for 2 trips
-   with one hidden layer, 4 with two, 6 with three.
+   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for two
+   such trips per hidden layer: one forward, one backward.
 
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
    the chain: a step takes as long as their work. Each has 8 or 16 rows of the batch. The chain
@@ -84,7 +84,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
     job->all_tiles += job->tiles[l];
-    job->clusters = ceil_div(job->tiles[l], RANKS); /* the last value is of the last hidden layer */
+    job->clusters = ceil_div(job->tiles[l], RANKS); /* the last hidden layer's value remains */
     job->slice = max(job->slice, job->arrays * ceil_div(shape.size[l], 16) * 32);
     blocks += v.way != BY_CLUSTERS ? job->tiles[l] : job->clusters * RANKS;
     job->mail_size[l] = ceil_div(job->tiles[l], 2) * (v.rows / 8) * 32;
@@ -193,7 +193,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   }
 }
 
-/* Returns the largest power of two that keeps K, the products of rows of pixels, within fp16. */
+/* Returns the largest power of two such that its product with K (k_kernel) stays within fp16. */
 static float scale_of_k(const TilesJob &of, int inputs) {
   const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
               largest = fmaxf(white, fabsf(of.pixel_offset));

@@ -1,5 +1,5 @@
-/* The variants of the kernel of level `epoch` for GPUs without clusters of 16 blocks, from compute
-   capability 8.0 on. The head uses mail. */
+/* Variants of level `epoch`'s kernel that use mail, for GPUs from compute capability 8.0 on that
+   cannot run clusters of 16 blocks. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

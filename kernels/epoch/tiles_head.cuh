@@ -3,8 +3,8 @@
    block of the same cluster. The owner adds up 16 parts. If there are several clusters, a row has
    one owner in each cluster, and the owners mail each other their sums. So all owners of a row have
    the same logits. Each owner computes the loss and the gradient of the logits, and sends the
-   gradient to the blocks of its cluster. This takes twice 64 bytes per row and block. Sending the
-   columns and H would take thousands of bytes.
+   gradient to the blocks of its cluster. Per row and block, 64 bytes travel in each direction.
+   Sending H and the columns instead would take thousands of bytes.
 
    Each tile uses this gradient to update its columns. Each block also updates its own copy of the
    biases; all copies are equal.
@@ -33,7 +33,7 @@ __device__ inline void await(uint64_t *barrier, uint32_t parity) {
   } while (!done);
 }
 
-/* Writes 16 bytes to shared memory of block `rank` of the cluster. Its `barrier` counts them. */
+/* Writes 16 bytes into the cluster's block `rank`, and counts them in that block's `barrier`. */
 __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank, uint32_t x,
                                      uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, "
@@ -42,8 +42,8 @@ __device__ inline void send_to_block(const void *to, uint64_t *barrier, int rank
                : "memory");
 }
 
-constexpr int REPLICAS = 8; /* copies of the gradient of the logits, one per value of g (0 to 7) */
-constexpr int MAIL_CLASSES = 12; /* a row has 4 packets; each has three classes and the stamp */
+constexpr int REPLICAS = 8;      /* copies of the logits' gradient; lane 4 g + t writes copy g */
+constexpr int MAIL_CLASSES = 12; /* a row has 4 packets with three classes and a stamp each */
 
 template <class S> struct Head : Ground<S> {
   using G = Ground<S>;
@@ -53,7 +53,7 @@ template <class S> struct Head : Ground<S> {
   __device__ explicit Head(const G &ground) : G(ground) {
   }
 
-  /* ---- the tile's weights to the last layer: a lane has unit g and the classes of t ---- */
+  /* ---- the tile's weights to the last layer: a lane has unit g and 4 classes (class_of) ---- */
   __device__ long long weight_index(int e) const {
     return this->weight_at(job.layers, class_of(e), tile * UNITS + g);
   }
@@ -65,7 +65,7 @@ template <class S> struct Head : Ground<S> {
     s.last[2][g][t] = split(x[2].w, x[3].w, s.last[3][g][t]);
     arrive<LAST_READY>(HELPER_THREADS);
   }
-  /* Publishes the biases. With mail the first tile sends them with every row's logits. */
+  /* Gives the last layer's biases to the chain or, with mail, sends them to the rows' owners. */
   __device__ void show_biases(const Weight (&x)[4], uint32_t stamp) const {
     if constexpr (S::MAIL) {
       for (int n = 0; n < S::N_TILES; n++)
@@ -78,7 +78,7 @@ template <class S> struct Head : Ground<S> {
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
-    float sum[4][4] = {}; /* sum[2 p], sum[2 p + 1]: high and low for class pair p */
+    float sum[4][4] = {}; /* sum[2 p], sum[2 p + 1]: from high and low terms of class pair p */
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4];
       unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);
@@ -109,7 +109,7 @@ template <class S> struct Head : Ground<S> {
     }
     update_biases(x, sum, step);
   }
-  /* Updates the biases. `sum` is the logits' gradient, summed over rows g, g + 8, ... */
+  /* Updates the biases. `sum` is the logits' gradient, summed over rows g, g + 8 and so on. */
   __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
@@ -121,7 +121,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- sending the logits of 8 rows, and receiving their gradient ---- */
-  /* Sends the logits of rows 8 n to 8 n + 7. `h` has the tile's terms of H, as a left operand. */
+  /* Sends the logits of rows 8 n to 8 n + 7. `h` is a left operand with the terms of their H. */
   __device__ __forceinline__ void send_logits(uint32_t stamp, int n, const uint32_t (&h)[4]) const {
     uint32_t w[4];
     float c[4][4] = {};
@@ -139,8 +139,9 @@ template <class S> struct Head : Ground<S> {
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
   }
-  /* Waits for the logits' gradient of rows 8 n to 8 n + 7, and stores it for the updates. Sets `dh`
-     to W_SCALE DZ_SCALE times the gradient of H, for unit g, rows 8 n + 2 t and 8 n + 2 t + 1. */
+  /* Takes the logits' gradient of rows 8 n to 8 n + 7 (with mail, waits for it) and stores it for
+     the updates. Sets `dh` to W_SCALE DZ_SCALE times the gradient of H, for unit g and for rows 8 n
+     + 2 t and 8 n + 2 t + 1. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -155,9 +156,9 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
   }
 
-  /* With mail: logits_at() returns the address of the lane's packet of a row's logits from a
-     producer. receive_gradient() waits for the gradient of 8 rows. The stamp takes the place of a
-     lane's fourth class, which mail does not have. */
+  /* For mail. logits_at() returns where a producer (a tile, or the biases after the last tile)
+     sends the lane's three logits of a row. receive_gradient() waits for the gradient of 8 rows.
+     The stamp takes the place of a lane's fourth class, which mail does not have. */
   __device__ Packet *logits_at(int row, int producer) const {
     return reinterpret_cast<Packet *>(job.logits) +
            ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;
@@ -188,15 +189,15 @@ template <class S> struct Head : Ground<S> {
     }
     return x;
   }
-  /* Returns the value of a packet that holds the value three times. This uses all words, because
-     ptxas splits a load whose words are not all used. A value that is loaded separately could be
-     older than the stamp. */
+  /* Returns the value that a packet holds three times. The result depends on all three words,
+     because ptxas splits a load whose words are not all used. A value that is loaded separately
+     could be older than the stamp. */
   static __device__ __forceinline__ float whole(const Packet &p) {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
-  /* Adds up the sums of all clusters. More than 12 classes take two packets. Two buffers suffice.
-     Before an owner sends its sum of step t + 2, it has received every other owner's sum of step t
-     + 1. The other owners sent these sums after they had read step t. */
+  /* Adds up the sums of a row's owners in all clusters. More than 12 classes take two packets. Two
+     buffers suffice: an owner sends its sum of step t + 2 after it has received all sums of step t
+     + 1. The other owners sent those after they had read the sums of step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;
@@ -218,7 +219,7 @@ template <class S> struct Head : Ground<S> {
     add_lanes(z);
   }
   /* Returns a row's label, or -1 if the step has no such row. mean_of() returns the factor of the
-     row's gradient: 1 / rows of the step, or 0 if the label is -1. */
+     row's gradient: 1 / (rows of the step), or 0 if the label is -1. */
   __device__ int label_of(int step, int row) const {
     const uint32_t first = (uint32_t)step * job.batch;
     return (uint32_t)row < min((uint32_t)job.batch, job.rows - first) ? job.labels[first + row]
@@ -227,7 +228,7 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* Computes the loss and the gradient of the block's own row `slot` from the logits' parts. */
+  /* Computes loss and gradient of the block's own row number `slot` from its partial logits. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);
@@ -270,7 +271,7 @@ template <class S> struct Head : Ground<S> {
       unrolled (k, 2)
         send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,
                       low[1]);
-    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* the first cluster stores results */
+    if (label < 0 || (!S::MAIL && tile >= RANKS)) return; /* only cluster 0 stores results */
     const uint32_t position = (uint32_t)step * job.batch + row;
     int best = CLASSES;
     unrolled (e, 4) {

@@ -40,7 +40,7 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
     reinterpret_cast<uint32_t *>(shared_memory)[i] = 0;
   __syncthreads();
   if constexpr (!S::FROM_80) start_barriers(s);
-  /* The chain is the block's first eight warps, because the scheduler prefers them. */
+  /* The block's first eight warps become the chain, because the scheduler prefers them. */
   const int warp = (__shfl_sync(FULL_WARP, threadIdx.x / 32, 0) + CHAIN) % WARPS,
             lane = threadIdx.x % 32;
   int layer = 1;
@@ -61,8 +61,8 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
 }
 
 /* Trains on all steps of the job. Grid: one block per tile of hidden layer 1, then of layer 2, and
-   so on. Without mail each layer fills whole clusters. With mail, blocks that own rows follow the
-   tiles. */
+   so on. Without mail, each layer's blocks are rounded up to whole clusters. With mail, RowBlocks
+   follow the tiles. */
 template <int ROWS, bool SECOND, Way WAY>
 __global__ void __launch_bounds__(THREADS, 1) tiles_kernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 800

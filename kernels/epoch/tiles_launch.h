@@ -1,4 +1,4 @@
-/* The files of level `epoch`'s launcher share the kernel's variants and prepare(). */
+/* What the host code of level `epoch` shares: the variants of the kernel, and prepare(). */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -17,8 +17,8 @@ struct Variant {
   int turns;
 };
 
-/* The variants by file: clusters without second moments, clusters with second moments, mail on
-   compute capability 9.0, mail from 8.0 on. Unused entries at an array's end have 0 rows. */
+/* One array per file. variants_first and variants_second use clusters; variants_second has second
+   moments. variants_mail (for 9.0) and variants_80 use mail. Unused entries have 0 rows. */
 constexpr int VARIANTS = 4;
 extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
     variants_80[VARIANTS];

@@ -1,4 +1,4 @@
-/* The variants of the kernel of level `epoch` whose head uses mail, for compute capability 9.0. */
+/* Variants of level `epoch`'s kernel that use mail, for compute capability 9.0. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

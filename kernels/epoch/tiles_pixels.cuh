@@ -1,11 +1,11 @@
 /* The tile's weights from pixels, in hidden layer 1: 8 units times 784 inputs. The weights stay in
    registers from the first step of a launch to the last. A warp has 7 chunks of 16 inputs.
 
-   Pixels stay bytes: with a zero as its upper byte, a byte is an exact, subnormal half. A lane has
-   inputs 4 t to 4 t + 3 of a chunk for unit g. The forward product needs this layout for its left
-   operand. In that operand 8 rows are the units' high terms and 8 rows their low terms, so one
-   instruction computes both products. The gradient's accumulators have the same layout, so a weight
-   never leaves its register. */
+   Pixels stay bytes. A byte with a zero byte above it is an exact, subnormal fp16 number. Lane
+   4 g + t has unit g's weights of inputs 4 t to 4 t + 3 of a chunk. The forward product needs its
+   left operand in this layout. That operand has the units' high terms in 8 rows and their low terms
+   in 8 more, so one instruction computes both products. The gradient's accumulators have the same
+   layout, so a weight never leaves its register. */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"
@@ -28,18 +28,18 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int input_of(int i, int e) const {
     return chunk_of(i) * 16 + 4 * t + e;
   }
-  /* Returns second moments (`average` is 0) or averages (1) of the lane's weights of chunk i. */
+  /* Returns the lane's second moments of chunk i or, if `average` is 1, its averages. */
   __device__ float4 *extra(int average, int i) const {
     const int chunk = anew(warp) + MATRIX * i;
     float4 *all = job.extra ? job.extra + blockIdx.x * 2 * ALL_CHUNKS * 32
                             : this->template at<float4>(job.extra_at);
     return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + anew(lane);
   }
-  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row */
+  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row of chunk i */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
   }
 
-  /* Starts to copy a step's pixels of this warp's chunks. No other warp reads these chunks. */
+  /* Starts to copy the step's pixels for this warp's chunks. No other warp reads these chunks. */
   __device__ __forceinline__ void fetch(int step) const {
     __syncwarp(); /* all lanes have read the previous pixels */
     const uint8_t *from = job.pixels + (size_t)step * S::PIXEL_BYTES;
@@ -74,9 +74,9 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
 
-  /* Computes the warp's part of a step's Z from the weights or, if KNOWN, from the known part of
-     the next weights. The network reads pixel p as p f - o, so Z includes -o times the sum of a
-     unit's weights. */
+  /* Computes the warp's partial sum of the step's Z. If KNOWN, it uses the part of the next weights
+     that is known without the gradient (known_of). The network reads pixel p as p f - o, so Z
+     includes -o times the sum of a unit's weights. */
   template <bool KNOWN> __device__ __forceinline__ void multiply(int step) const {
     uint32_t a[N][4];
     if constexpr (S::FROM_80)
@@ -99,7 +99,7 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (i, N) mma_m16n8k16_fp16(sum, a[i], ONES, ONES);
       offset = (sum[0] + sum[2]) * (-job.pixel_offset / (job.pixel_factor * PIXEL));
     }
-    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* all warps have read the old pixels */
+    if (S::OVERLAY) wait<MATRIX_ONLY>(32 * MATRIX); /* warps 0 to 6 have read the old pixels */
     float *part = this->parts(step) + (warp * UNITS + g) * S::PITCH + 2 * t;
     unrolled (q, S::ROWS / 32) {
       float c[4][4] = {};
@@ -170,7 +170,7 @@ template <class S> struct Pixels : Ground<S> {
       if (SECOND) *extra(0, FIRST + i) = v;
     }
   }
-  /* Returns the pixels' offset times the sum of dZ. The caller subtracts it from gradients. */
+  /* Returns the pixel offset times the sum of dZ. The caller subtracts it from gradients. */
   __device__ __forceinline__ float offset_of(uint32_t own) const {
     float rows[4] = {};
     unrolled (k, S::K_STEPS) {

@@ -7,8 +7,8 @@ namespace tiles {
 
 constexpr int PREPARE_THREADS = 512;
 
-/* Gathers each step's labels, numbers and pixels; the pixels as (chunk of 16 inputs, row, 16
-   bytes). Rows beyond the step's last row and inputs beyond the network's last input become 0. */
+/* Writes each step's labels, StepNumbers and pixels. Pixels become (chunk of 16 inputs, row, 16
+   bytes), with 0 in rows beyond the step's last row and after the last input. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
                   uint8_t *labels, float4 *numbers) {
@@ -50,7 +50,7 @@ __device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, co
 __global__ void k_kernel(Job job, int rows) {
 #if __CUDA_ARCH__ >= 800 /* plan_tiles refuses older GPUs */
   const int step = blockIdx.x;
-  if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* the next step is direct */
+  if ((job.first_step + step + 1) % EPOCH_DIRECT == 0) return; /* a direct step needs no K */
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int across = rows / 32, m = warp / across, half = warp % across;
   const uint8_t *s_rows = job.pixels + (size_t)step * ALL_CHUNKS * 16 * rows,
@@ -86,7 +86,7 @@ __global__ void k_kernel(Job job, int rows) {
 #endif
 }
 
-/* Writes which units dropout keeps in each step: (tile of all layers, row), one bit per unit. */
+/* Writes a byte per (step, tile of all layers, row). Bit g is 1 if dropout keeps unit g. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
     keeps_kernel(Job job, TilesJob of, int rows, uint8_t *keeps) {
   const uint32_t step = blockIdx.x, first = of.position + step * job.batch;

@@ -1,4 +1,4 @@
-/* The variants of the kernel of level `epoch` with clusters and second moments. */
+/* Variants of level `epoch`'s kernel that use clusters and keep second moments. */
 #include "epoch/tiles_kernel.cuh"
 
 namespace tiles {

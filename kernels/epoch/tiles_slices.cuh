@@ -9,8 +9,8 @@
    numbers of the next tile, or zeros if there is no next tile. A packet has no room for a stamp.
    Instead one bit that the numbers can spare holds the phase of the step, which changes every
    second step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with
-   units side by side for the next product, and with rows side by side for gradients, which delay no
-   step. H is sent once; its reader transposes it. Steps use two buffers alternately.
+   units side by side for the next product, and with rows side by side for gradients. H is sent
+   once; its reader transposes it. Steps use two buffers alternately.
 
    A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
    whether float32 weights and moments are in shared memory or in the L2 cache. Their layout is
@@ -43,7 +43,7 @@ __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
-/* Returns a word whose phase bit is 1 if the packet's phase is wrong. Callers mask other bits. */
+/* Returns a word whose phase bit is 1 if the packet's phase is wrong. Other bits mean nothing. */
 template <bool IN> __device__ inline uint32_t wrong_phase(const uint4 &p, uint32_t bit) {
   return IN ? (p.x ^ bit) | (p.z ^ bit) : (p.y ^ bit) | (p.w ^ bit);
 }
@@ -74,21 +74,21 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
   }
 }
 
-/* A tile's weights from (IN) or to a neighbouring hidden layer. FIRST is true in the first hidden
-   layer, where pixels fill the shared memory. */
+/* A tile's weights from the previous hidden layer (IN) or to the next one. FIRST is true in hidden
+   layer 1, where pixels fill the shared memory. */
 template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
   static constexpr int N_TILES = S::N_TILES;
-  /* How many warps update a slice. In layer 1 only the warps with weights update. In later layers
+  /* How many warps update a slice. In layer 1 they are the warps that hold weights. In later layers
      the chain helps, because it is idle until the next H arrives. */
   static constexpr int UPDATERS = FIRST ? WEIGHT_WARPS : WARPS;
 
   __device__ explicit Slice(const G &ground) : G(ground) {
   }
 
-  __device__ int other() const { /* the number of the other layer */
+  __device__ int other() const { /* the layer that the slice connects to */
     return IN ? layer - 1 : layer + 1;
   }
   __device__ int k_steps() const {
@@ -97,13 +97,13 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Returns the lane's weights (array 0), moments (1, 2) or averages (last) of k-step k. */
+  /* Returns four values of k-step k. Array 0 has weights, 1 and 2 moments, the last averages. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);
     return all[(array * k_steps() + k) * 32 + lane];
   }
-  /* Returns the other layer's mail. If `of_gradient`, its packets have rows side by side. */
+  /* Returns what the other layer sends. If `of_gradient`, packets have rows side by side. */
   __device__ const uint4 *mail(uint32_t stamp, bool of_gradient) const {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
@@ -112,8 +112,8 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }
-  /* Returns a received packet with rows side by side instead of units. Each of the packet's words
-     is an 8 x 8 matrix of halves over the warp; ldmatrix transposes it. */
+  /* Returns a received packet transposed: it has rows side by side instead of units. Each word of
+     the packet is, over the warp, an 8 x 8 matrix of fp16 that ldmatrix transposes. */
   __device__ uint4 across(int k, int n) const {
     uint32_t words[4];
     ldmatrix_x4_trans(words, shared_address(received(k, n)) + lane * 16);
@@ -148,7 +148,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
       keep(x, k);
     }
   }
-  /* Stores the weights. A slice OUT stores nothing: other tiles' slices IN have the same bits. */
+  /* Stores the weights of a slice IN. Those of a slice OUT are also in other tiles' slices IN. */
   __device__ void store() const {
     for (int k = warp; IN && k < k_steps(); k += WEIGHT_WARPS) {
       Weight x[4];
@@ -157,7 +157,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Computes gradients (own times received numbers) and updates the warp's k-steps. */
+  /* Computes gradients from the tile's own and received values, and updates the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }
@@ -166,7 +166,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     const uint32_t stamp = job.stamp + step;
     for (int k = warp; k < k_steps(); k += UPDATERS) {
       const uint4 *from = mail(stamp, true) + k * N_TILES * 32;
-      float sum[4][4] = {}; /* first tile's high, low; second tile's high, low */
+      float sum[4][4] = {}; /* from high, low terms of a packet's first tile, then its second */
       unrolled_by (first, N_TILES, ONCE) {
         uint4 in[ONCE];
         if constexpr (IN)
@@ -195,9 +195,9 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Multiplies received numbers of rows 8 n to 8 n + 7 by the slice, over k-steps group, group +
-     GROUPS, and so on. c becomes the sums for rows 2 t and 2 t + 1: first with the weights' high
-     terms, then with their low terms. */
+  /* Multiplies received values of rows 8 n to 8 n + 7 by the weights of k-steps group, group +
+     GROUPS, and so on. c[0] and c[1] become the sums with the weights' high terms for rows 2 t and
+     2 t + 1 of the eight; c[2] and c[3] become the sums with their low terms. */
   template <int GROUPS>
   __device__ __forceinline__ void multiply(uint32_t stamp, int n, int group, float (&c)[4]) const {
     Slice(this->again()).template multiply_k_steps<GROUPS>(stamp, n, group, c);
@@ -229,7 +229,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     unrolled (e, 4) c[e] += low[e];
   }
 
-  /* Computes the warp's part of Z from the odd k-steps. The chain does the even k-steps. */
+  /* Computes the warp's partial sum of Z over odd k-steps. The chain adds up the even k-steps. */
   __device__ __forceinline__ void multiply_part(int step) const {
     unrolled (i, S::OWN) {
       const int n = warp + CHAINS * i;

@@ -10,8 +10,8 @@
 
 namespace tiles {
 
-/* The role of a warp with weights. An OWNER has weights from pixels. The helper has role HELPS. In
-   a tile without pixels all eight warps have role ANY, so they share their code. */
+/* The role of a warp with weights. In layer 1, warps 0 to 6 are OWNERs of weights from pixels, and
+   warp 7 HELPS. In other layers all eight warps have role ANY, so they share their code. */
 enum Role { OWNER, HELPS, ANY };
 
 template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<S> {
@@ -125,8 +125,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Multiplies the pixels of the segment's first step by the weights, and the second step's pixels
-     by the known part of the next weights. */
+  /* Multiplies the pixels of the segment's first step by the weights and, if KNOWN, the second
+     step's pixels by the known part of the next weights (known_of). */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
     if (helps) {
@@ -159,9 +159,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   Slice<S, false, FIRST> out;
   Head<S> head;
   float z[OWN][2], next[OWN][2], h[OWN][2]; /* values of unit g, rows 2 t and 2 t + 1 */
-  float kept[OWN][2],
-      scale; /* kept: dropout's factor of each value; scale: the factor of values that are kept */
-  int products = 0; /* how often the warp has waited for K */
+  float kept[OWN][2], scale; /* kept: each value's dropout factor, which is `scale` or 0 */
+  int products = 0;          /* how often the warp has waited for K */
 
   __device__ explicit Chain(const G &ground) : G(ground), in(ground), out(ground), head(ground) {
   }
@@ -178,8 +177,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
-  /* Sends the terms of two rows or two units: H to the next hidden layer, dZ to the previous one.
-   */
+  /* Sends high and low terms: H to the next hidden layer, dZ to the previous hidden layer. */
   template <bool OF_H>
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {
@@ -199,8 +197,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* Lets one thread fetch K, the products of this step's and the next step's pixels. The chain has
-     already read the previous K. */
+  /* Lets one thread start to copy K (k_kernel). All warps of the chain have read the previous K. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if constexpr (KNOWN) {
@@ -211,7 +208,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* Adds COUNT parts of Z and the bias to z. */
+  /* Waits for COUNT partial sums of Z. z = (z + the sums) * scale + bias. */
   template <int COUNT>
   __device__ __forceinline__ void take_parts(int step, int end, float scale, float (&z)[OWN][2]) {
     wait<Z_READY>(THREADS);
@@ -244,7 +241,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         const bool begins = step == first;
         forward(step);
         if (GO_IS_LATE && !begins)
-          arrive<GO>(GO_THREADS); /* of the previous step; an earlier signal would slow the chain */
+          arrive<GO>(GO_THREADS); /* starts the previous step's updates; sooner would be slower */
         backward(step, end);
       }
       if (GO_IS_LATE) arrive<GO>(GO_THREADS);
@@ -272,7 +269,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* Computes H and sends it to the next layer, or if LAST computes logits from H. */
+  /* Computes H and sends it to the next hidden layer or, if LAST, sends logits to the owners. */
   __device__ __forceinline__ void forward(int step) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];
@@ -294,7 +291,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (!LAST) return;
     wait<LAST_READY>(HELPER_THREADS);
     if (!S::MAIL && S::TURNS == 1)
-      wait<BIASES_READY>(HELPER_THREADS); /* the helper has read the previous gradient */
+      wait<BIASES_READY>(HELPER_THREADS); /* the helper has read the logits' previous gradient */
     unrolled (i, OWN)
       if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
   }
@@ -342,13 +339,13 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
     if (KNOWN) {
       clear(next);
-      /* All warps of the chain meet here, so correct() reads every warp's dZ. */
+      /* take_parts() makes all chain warps meet, so that correct() reads the dZ of every warp. */
       take_parts<MATRIX>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
     }
     arrive<DZ_READY>(HELPER_THREADS);
     if (FIRST && !GO_IS_LATE) arrive<GO>(GO_THREADS);
     if (sends)
-      unrolled (i, OWN) { /* dZ once more, with rows side by side, for gradients */
+      unrolled (i, OWN) { /* sends dZ again, with rows side by side, for gradients */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms<false>(mail_of(job.dz, stamp, true), n_tile(i),

@@ -9,17 +9,17 @@
 
 namespace tiles {
 
-/* Factors of all weights, or of all biases. `scale` is the power of two. With sgd and nesterov, an
-   update subtracts m times the new momentum and g times the gradient from the weight. The part of
-   the update that does not need the gradient is known_m times the old momentum plus known_w times
-   the weight. adamw subtracts `decay` times the weight. The other rules add `decay` times the
-   weight to the gradient. */
+/* Factors of all weights, or of all biases. `scale` is the power of two by which weights are
+   multiplied. With sgd and nesterov, an update subtracts m times the new momentum and g times the
+   gradient from the weight. The part of the update that does not need the gradient is known_m times
+   the old momentum plus known_w times the weight. adamw subtracts `decay` times the weight. The
+   other rules add `decay` times the weight to the gradient. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every update. With sgd and nesterov, an update subtracts
-   of_gradient times the gradient from an unscaled weight. */
+/* The numbers that are the same in every step. of_gradient times the gradient is what an update by
+   sgd or nesterov subtracts, beside its known part, from an unscaled weight. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;
@@ -27,8 +27,8 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change with the step: OptimizerStep's step and second_root, and `moves`. An average
-   moves by the fraction `moves` of its distance to the weight. */
+/* Factors that change with the step. step and second_root are those of OptimizerStep. An average
+   moves towards its weight by the fraction `moves` of the distance. */
 struct StepNumbers {
   float step, second_root, moves;
 };
@@ -71,7 +71,7 @@ struct FlatArrays {
   uint32_t *d_overflowed;
 };
 
-/* Returns the weight at offset `at`. If `at` is negative, there is no weight: all zeros. */
+/* Returns the weight at offset `at` and its moments and average, or zeros if `at` is negative. */
 template <bool SECOND>
 __device__ inline Weight load_weight(const FlatArrays &of, long long at, float scale) {
   if (at < 0) return {};
