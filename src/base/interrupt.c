@@ -2,17 +2,25 @@
 
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/sizes.h"
 
+/* The handler ignores signals within this time after the first. A process may get one request
+   twice: `timeout` signals the process, then its group. */
+static const double SAME_REQUEST = 0.01; /* seconds */
+
 static volatile sig_atomic_t caught, ends_at_once;
+static _Atomic double caught_at;
 static void (*_Atomic clean_up)(void);
 
 /* Calls only functions that POSIX allows in a signal handler (POSIX.1-2008, 2.4.3). */
 static void on_signal(int number) {
   if (!caught && !ends_at_once) {
+    caught_at = seconds_now();
     caught = number;
     return;
   }
+  if (!ends_at_once && seconds_now() < caught_at + SAME_REQUEST) return;
   void (*const clean)(void) = clean_up;
   if (clean) clean();
   signal(number, SIG_DFL);

@@ -3,7 +3,8 @@
 
    The first signal only makes interrupt_pending() true. Code that waits or runs for long checks
    interrupt_pending() and, if true, returns as after a failure. A second signal ends the process at
-   once. Signals that were ignored when the program started (nohup) stay ignored. */
+   once, unless it comes within 10 ms. Signals that were ignored when the program started (nohup)
+   stay ignored. */
 #pragma once
 
 #include <stdbool.h>

@@ -128,13 +128,14 @@ const OptionKind option_choice = {set_choice, get_choice, NULL, false};
 
 double option_share(const char *text) {
   char *end;
-  const double share = strtod(text, &end);
-  return isdigit((unsigned char)text[*text == '.']) && !*end ? share : NAN;
+  double share = strtod(text, &end);
+  if (*end == '%') share /= 100, end++;
+  return isdigit((unsigned char)text[strspn(text, "-.")]) && !*end ? share : NAN;
 }
 
 static bool set_path(const OptionRow *row, const char *value, void *options, Error *error) {
   const double share = row->kind == &option_share_or_path ? option_share(value) : 0;
-  if (share > row->high)
+  if (share < 0 || share > row->high)
     return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
                      row->name, row->high, value);
   if (!value[0])

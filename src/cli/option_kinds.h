@@ -29,5 +29,6 @@ typedef struct {
   char path[OPTIONS_LOADS][OPTIONS_PATH];
 } PathList;
 
-/* Returns the fraction that an option_share_or_path holds, or NAN if it holds a file's name. */
+/* Returns the fraction that an option_share_or_path holds, such as 0.1 or 10%, or NAN if it holds a
+   file's name. */
 double option_share(const char *text);

@@ -234,8 +234,9 @@ static const OptionRow table[] = {
   NAMED("dry-run", NULL, NULL, option_yes_no, dry_run, ALL, ONE_RUN,
       "print the options as a configuration file and exit",
       .group = "other"),
-  ROW(config, "FILE", NULL, option_path, ALL, ONE_RUN,
-      "read options from FILE, or a preset like record.conf; the command line wins",
+  ROW(config, "FILE", NULL, option_paths, ALL, ONE_RUN,
+      "read options from FILE, or a preset like record.conf; a later FILE wins over an earlier one, "
+      "and the command line over all",
       READS, .letter = 'c'),
 
   OPTION_HELP, OPTION_VERSION
@@ -548,10 +549,11 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   const Options before = *options;
   int first = argc;
   OptionsResult result = option_table_parse(&options_table, argc, argv, options, &first, error);
-  if (result == OPTIONS_RUN && options->config[0]) { /* parse again: argv overrides the file */
-    const ShortText config = text_format("%s", options->config);
+  if (result == OPTIONS_RUN && options->config.count > 0) { /* parse again: argv overrides files */
+    const PathList files = options->config;
     *options = before;
-    if (!options_read_file(options, config.text, error)) return OPTIONS_FAILURE;
+    for (int i = 0; i < files.count; i++)
+      if (!options_read_file(options, files.path[i], error)) return OPTIONS_FAILURE;
     result = option_table_parse(&options_table, argc, argv, options, &first, error);
   }
   if (result != OPTIONS_RUN) return result;

@@ -34,7 +34,7 @@ typedef struct {
   char resume[OPTIONS_PATH], predict[OPTIONS_PATH], output[OPTIONS_PATH];
   char show[OPTIONS_PATH];
   bool evaluate, classify, json, probabilities, dry_run;
-  char config[OPTIONS_PATH];
+  PathList config;
   char *const *pictures; /* the pictures of --classify, in argv */
   int picture_count;
   ShortText gone; /* options of a saved run that this program lacks: "--monitor, --other" */
@@ -110,7 +110,8 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 /* Returns a sentence about options->gone of the run saved in `path`, or "" if `gone` is empty. */
 ShortText options_gone_text(const Options *options, const char *path);
 
-/* Sets the options in argv. Reads the file of --config, if any, before argv, so argv overrides it.
+/* Sets the options in argv. Reads the files of --config first, in their order. So each file overrides the
+   files before it, and argv overrides all files.
    Other options keep their value in *options. May reorder argv as getopt_long does;
    options->pictures points into argv. Returns OPTIONS_USAGE if options contradict each other. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);

@@ -90,6 +90,9 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
       return error_set(error, "--sweep takes at most %d options", OPTIONS_MOST);
     if (value) *value++ = '\0';
     if (value && !(s->searched[s->count++].row = find_option(word, error))) return false;
+    for (int i = 0; value && i < s->count - 1; i++)
+      if (s->searched[i].row == s->searched[s->count - 1].row)
+        return error_set(error, "--sweep has '%s' twice", word);
     if (s->count == 0) break;
     if (!add_value(&s->searched[s->count - 1], value ? value : word, error)) return false;
   }

@@ -128,7 +128,7 @@ bool report_data(Report *report, const Trainer *t) {
   if (report->has_data || t->train.data.rows == 0) return false;
   report_note(report, "data     %s: %s, %s", text_shown(c->train).text,
               data_text(&t->train.data).text, t->resident ? "resident" : "streamed every epoch");
-  if (t->judge.path)
+  if (t->judge.path && judge->rows > 0)
     report_note(report, "data     %s: %" PRIu64 " %srows%s", text_shown(t->judge.path).text,
                 judge->rows, c->hold_out > 0 ? "other " : "",
                 t->judged_by == JUDGED_BY_VALIDATION ? " for validation" : "");

@@ -99,6 +99,7 @@ case_ 'a config is its options' # tests/test_options.c tests each option
 options="$T --epochs 2 --lr-schedule cosine --quiet"
 ok $options --dry-run
 mv out tiny.conf
-ok --config tiny.conf --save by_config.st
+printf '[training]\nbatch = 7\nlr-schedule = linear\n' >batch.conf
+ok -c batch.conf -c tiny.conf --save by_config.st # the last file that sets an option decides
 ok $options --save by_words.st
 same by_config.st by_words.st

@@ -75,6 +75,15 @@ finish
 [ ! -s err ]
 absent second.st
 
+case_ 'two signals at once are one request'
+start $T --hidden 700,700 --batch 1 --train long.csv --save both.st
+printing 1 '^fusion '
+kill -TERM $pid
+kill -INT $pid
+finish
+grep 'interrupted' err
+[ -s both.st ]
+
 case_ 'an ignored signal stays ignored' # as under nohup
 env --ignore-signal=HUP --default-signal=INT "$MLP" $T --train fifo >out 2>err &
 pid=$!

@@ -44,6 +44,7 @@ case_ 'what it cannot do is refused'
 refusals 1 $S --sweep <<'END'
 --sweep wants OPTION=VALUE,VALUE,... or OPTION=LOW:HIGH|,
 --sweep cannot try 'save': name an option of training, such as lr or hidden|save=a,b
+--sweep has 'lr' twice|lr=0.1,0.2,batch=32,lr=0.3
 --sweep cannot try 'device'|device=cuda,cpu
 --sweep tries --dropout 0.1: --dropout has 1 value, but --hidden has 0 layers|dropout=0.1,0.2 --hidden none
 --lr must be |lr=high,low

@@ -8,7 +8,7 @@ sed -n "$held" all.csv >held.csv
 sed "${held//p/d}" all.csv >rest.csv
 for resident in yes no; do
   options="$N --test none --epochs 4 --resident $resident"
-  ok $options --train all.csv --validation 0.2 --save share.st
+  ok $options --train all.csv --validation 20% --save share.st
   printed 1 '^data     all.csv: 80 rows, 2 classes, '
   printed 1 '^data     all.csv: 20 other rows for validation$'
   ok $options --train rest.csv --validation held.csv --save files.st
@@ -110,8 +110,10 @@ printf 'ImageId,Label\n1,0\n2,1\n' | cmp - k.csv
 
 case_ 'what cannot be is refused'
 echo 1,2,3,4 >three.csv
-refuses 2 "--validation must be a share from 0 to 0.9, or the name of a file, not '0.91'" $T \
-  --validation 0.91
+for share in 0.91 91% -0.1; do
+  refuses 2 "--validation must be a share from 0 to 0.9, or the name of a file, not '$share'" $T \
+    --validation $share
+done
 while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'
 none.csv does not exist|--validation none.csv
 --validation 0.0001 leaves no row of train.csv to judge by|--validation 0.0001
