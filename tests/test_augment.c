@@ -53,7 +53,6 @@ TEST(test_maps) {
   }
 }
 
-/* The definition of the cubic B-spline. */
 static double b_spline(double distance) {
   const double d = fabs(distance);
   if (d >= 2) return 0;

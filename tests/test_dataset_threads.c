@@ -100,7 +100,7 @@ TEST(test_the_same_rows) {
     read_badly = ways[w].badly;
     for (size_t t = 0; t < LENGTH(thread_counts); t++) {
       const pthread_t writer = ways[w].piped ? start_writing(&sent) : 0;
-      const bool bounded = !members && !ways[w].piped; /* if not, the reader counts all rows */
+      const bool bounded = !members && !ways[w].piped; /* otherwise the reader counts all rows */
       read_table(thread_counts[t], bounded ? aheads[(w + t) % 3] : 0, blocks[(w + t / 2) % 3]);
       assert_string_equal(got.error.text, "");
       assert_read_rows(&wanted);
@@ -135,7 +135,7 @@ TEST(test_late_error) {
 /* ---- progress, closing -------------------------------------------------------------------- */
 
 TEST(test_progress_and_bound) {
-  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact if all rows are the shortest */
+  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact if all rows are as short as can be */
     write_file(repeat_row(2000), 4 * 2000 - cut);
     DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);

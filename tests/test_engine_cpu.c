@@ -1,5 +1,4 @@
-/* Tests promises of the CPU engine alone. test_engine_results.c and test_engine_interface.c test
-   every engine. */
+/* Tests promises of the CPU engine only. test_engine_results.c tests every engine. */
 #include <float.h>
 
 #include "support/engine_tests.h"

@@ -75,7 +75,6 @@ static Likeness compare(const char *other, const char *name) {
 
 static const char before[] = "../before";
 
-/* Returns the paths of all files in folder `place`. */
 static glob_t files_of(const char *place) {
   glob_t files = {0};
   assert_int_not_equal(glob(text_printf("%s/*", place), 0, NULL, &files), GLOB_NOSPACE);
@@ -120,7 +119,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   return process_status(child);
 }
 
-/* Returns words that the error message must contain. fault.c sets the errno of each function. */
+/* Returns words that the error message must contain if `function` fails (see fault.c). */
 static const char *reason_of(const char *function) {
   static const struct {
     const char *functions;
@@ -162,7 +161,7 @@ static bool is_whole(const char *name, const Run *r, bool well) {
 static void judge_run(const Run *r, unsigned long at, bool more, int status, const char *function) {
   const Content err = read_content("err");
   const char *said = (const char *)err.bytes;
-  /* If there is no memory for a thread, the message names the thread and may not name memory. */
+  /* If memory for a thread is missing, the message may name only the thread. */
   const bool says = strstr(said, reason_of(function)) || strstr(said, "cannot start a thread");
   const bool refused = status == 1 && are_sentences(said, more ? 4 : 1) && says;
   const bool survived = status == 0 && err.size == 0;

@@ -113,8 +113,8 @@ static void update(Operands *o, const GemmTerms *terms, size_t columns) {
   }
 }
 
-/* Loops over the kernels that this machine can run. */
 static Operands operands __attribute__((aligned(64)));
+/* Loops over the kernels that this machine can run. */
 #define EACH_KERNELS() for (int k = 0; (kernels = gemm_kernels(k)); k++)
 
 TEST(every_shape_against_reference) {

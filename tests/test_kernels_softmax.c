@@ -85,10 +85,10 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
 
 /* Returns the allowed absolute error of a log-probability or loss of this value. Kernels compute it
    as (z - max) - log(sum); both subtractions round relative to the value. A relative error of the
-   sum is an absolute error of log(sum). Additions cause sqrt(classes) 2^-24 of it. The 32 units are
-   for expf and logf (2 and 1 units in the last place by the CUDA manual), for log(sum), which is at
-   most 7, and for rescaling an online sum. log(max(p, 1e-6)), which cuts off small probabilities,
-   would be wrong by orders of magnitude. */
+   sum is an absolute error of log(sum). Additions cause sqrt(classes) 2^-24 of it. 32 times 2^-24
+   is for expf and logf (2 and 1 units in the last place by the CUDA manual), for log(sum), which is
+   at most 7, and for rescaling an online sum. log(max(p, 1e-6)), which cuts off small
+   probabilities, would be wrong by orders of magnitude. */
 static double log_tolerance(double value, int classes) {
   return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
 }
@@ -214,7 +214,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* rows left: more than the step has, as many, two thirds, or none */
+        /* rows left: more than a step takes, as many as it takes, two thirds of them, or none */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);

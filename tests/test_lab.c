@@ -6,7 +6,7 @@
 #include "engine/cuda/gpu_limits.h"
 #include "lab/harness.h"
 
-/* Checks that a rule holds for topic t. The message names the checked part of t, `part`. */
+/* Checks a rule for topic t. The error message names `part`, the checked part of t. */
 #define RULE(part, rule)                                                                           \
   if (!(rule)) fail_msg("%s: of '%s' it is not true that %s", t->name, part, #rule)
 
@@ -86,7 +86,7 @@ TEST(test_sizes) {
 
 static const GpuLimits h100 = {.capability = 90, .multiprocessors = 132, .shared_bytes = 227 << 10};
 
-/* Returns true if the program runs on the emulator, which cannot run this kind of rung. */
+/* On the emulator, returns true for the kinds of rungs that it cannot run. */
 static bool is_absent(const LabRung *rung) {
   return ON_EMULATOR && (rung->kind == LAB_LIBRARY || rung->kind == LAB_PART);
 }

@@ -69,7 +69,6 @@ static Case make_case(const Kind *k, int number) {
   return c;
 }
 
-/* The results of a run. */
 typedef struct {
   const float *arrays, *loss; /* arrays: parameters, then momenta; loss: one loss per row */
   const uint8_t *correct;

@@ -38,8 +38,7 @@ static Engine *open_member(Engine *first, float weight) {
   return begin(keep_engine(first->call->member(first, &error)), weight);
 }
 
-/* Trains all members at once, then closes them. Member m trains at (first + m + 1) times the
-   learning rate of *c. */
+/* Trains all members, then closes them. Member m has (first + m + 1) times the rate of *c. */
 static void train_members(const Case *c, Engine **member, int count, int first, Outcome *outcomes) {
   bool good = true;
 #pragma omp parallel for num_threads(count) schedule(static, 1) reduction(&& : good)

@@ -181,7 +181,7 @@ TEST(wrong_usage_is_named) {
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
   foreach (far, TEXTS("--bxxch", "--quxat",
-                      text_printf("--%0199d", 0))) /* too different from all options */
+                      text_printf("--%0199d", 0))) /* too unlike any option to suggest one */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
 }

@@ -71,7 +71,7 @@ static float ink_at(const Placed *placed, float x, float y) {
          fy * ((1 - fx) * pixel(p, i, j + 1) + fx * pixel(p, i + 1, j + 1));
 }
 
-/* Places a digit somewhere in each cell of one or two lines in the middle of the picture. */
+/* Places the digits in one or two lines in the middle of the picture. Their sizes are random. */
 static void place(Dice *dice, const Page *page, Placed *placed) {
   const int lines = page->count > 4 ? 2 : 1, columns = (page->count + lines - 1) / lines;
   const float cell_width = 0.6f * WIDTH / (float)columns,

@@ -1,4 +1,4 @@
-/* Tests the record of measurements. Tables of records are tested where pages quote them. */
+/* Tests the record of measurements. tests/scenarios/lab.sh tests the tables of a record. */
 #include "measure/record.h"
 #include "base/text.h"
 #include "support/folder.h"

@@ -44,7 +44,7 @@ TEST(test_texts) {
   }
 }
 
-/* A text that does not fit ends before the first character or escape that does not fit whole. */
+/* A text that is too long is cut before the first character or escape that does not fit. */
 TEST(test_cut) {
   const char *const whole = "ab\\x1b\xe2\x82\xac.";
   const size_t ends[] = {0, 1, 2, 2, 2, 2, 6, 6, 6, 9, 10, 10};

@@ -12,7 +12,6 @@
 
 enum { PIXELS = 4, CLASSES = 3, BATCH = 4 }; /* PIXELS: 2 x 2, since augmentation needs squares */
 
-/* Files in the working folder of folder.h. */
 static const char train_path[] = "train.csv", test_path[] = "test.csv";
 
 /* Writes train.csv and test.csv. A label is the index of the largest of the first three pixels. */

@@ -8,7 +8,7 @@ static size_t count;
 static CMFixtureFunction open_tests, close_tests;
 
 static void *kept[MOST_KEPT];
-static size_t kept_count, kept_by_fixture; /* the fixtures own the first kept_by_fixture of them */
+static size_t kept_count, kept_by_fixture; /* the fixtures own the first kept_by_fixture blocks */
 
 void *keep(void *memory) {
   assert_non_null(memory);

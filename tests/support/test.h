@@ -85,8 +85,7 @@ void set_variable(const char *name, const char *value);
 
 /* ---- memory and text ------------------------------------------------------------------------ */
 
-/* Memory from these functions is freed when the test ends. Memory that the program's setup gets is
-   kept. */
+/* A test's memory is freed when the test ends. The memory of the program's setup is kept. */
 void *allocate(size_t count, size_t size); /* returns memory filled with zeros */
 void *keep(void *memory);                  /* owns memory from malloc; NULL fails the test */
 
