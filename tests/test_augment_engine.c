@@ -106,7 +106,7 @@ EACH_LEVEL(test_rows, EPOCH + 1) {
     range.augment = nothing;
     train(plain, range);
   }
-  /* On the CPU, the engine's augmented rows have the same bits as ours. On a GPU a few pixels
+  /* On the CPU, the engine augments rows to the same bits as this file. On a GPU a few pixels
      differ by 1, which changes a gradient by 1e-5. If a wrong row were augmented, the gradient
      would change by over 0.1. */
   assert_near(engine, plain, level == CPU ? 0 : 1e-3);

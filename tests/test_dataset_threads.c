@@ -48,7 +48,7 @@ static pthread_t start_writing(Text *text) {
   return thread;
 }
 
-enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* ROWS: rows per member */
+enum { MB = 1 << 20, MEMBERS = 400, ROWS = MB / 4 }; /* ROWS: rows per gzip member */
 
 static int wait_for_rows(void *unused, Error *why) {
   (void)unused;

@@ -167,7 +167,7 @@ static bool draw_confusion(int kind, const char *path) {
   return good;
 }
 
-/* Draws a picture shrunk to half its size, with two digits. The second digit's answer is unsure. */
+/* Draws a picture with two digits at half its size. The program is unsure of the second digit. */
 static bool draw_seen(int kind, const char *path) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 };
   static uint8_t level[WIDE * HIGH];

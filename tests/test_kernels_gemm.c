@@ -1,6 +1,6 @@
-/* Compares the gemms of kernels.h with the float64 reference, unfused and as fused by levels layer
-   and step, on shapes that are no multiples of a tile. Tests updates by every rule: weights decay,
-   biases do not, and a step without rows changes nothing. */
+/* Compares the gemms of kernels.h, unfused and fused (levels layer and step), with the float64
+   reference. Shapes are no multiples of a tile. Tests updates by every rule: weights decay, biases
+   do not, and a step without rows changes nothing. */
 #include "support/kernel_tests.h"
 
 TESTS_WITH(kernels_open, kernels_close);

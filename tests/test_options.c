@@ -50,7 +50,7 @@ static char *printed_config(const Options *of, bool whole) {
   return PRINTED(file, options_print_config(file, of, whole));
 }
 
-/* An option must change only its own field. A printed file of all options must read back. */
+/* An option must change only its own field, and printed options must read back unchanged. */
 TEST(every_option_has_a_field_of_its_own) {
   Options initial, changed, again, all;
   options_default(&initial);

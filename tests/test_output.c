@@ -1,5 +1,5 @@
-/* Tests output.c: what a new file replaces, its mode, that no temporary file stays, and that no
-   line is lost in a full pipe. tests/scenarios/output.sh tests links and paths of the same file. */
+/* Tests output.c. A new file must replace the old one, keep its mode and leave no temporary file.
+   No line may be lost in a full pipe. tests/scenarios/output.sh tests links and equal paths. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <time.h>

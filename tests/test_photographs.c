@@ -216,8 +216,8 @@ TEST(pieces_become_digits) {
        "20x100+200+100 20x100+260+100"},
       /* a desk along an edge */
       {{{0, 0, 640, 60}, {200, 100, 20, 100}}, "20x100+200+100"},
-      /* a loose bar joins a digit if its height is below 2/3 of the digit's height and the gap at
-         most 1/12 of the digit's height */
+      /* a loose bar joins a digit if its longer side is below 2/3 of the digit's height and the gap
+         at most 1/12 of the digit's height */
       {{{200, 100, 20, 100}, {228, 110, 20, 66}}, "48x100+200+100"},
       {{{200, 100, 20, 100}, {229, 110, 20, 66}}, "20x100+200+100 20x66+229+110"},
       {{{200, 100, 20, 100}, {200, 208, 20, 49}}, "20x157+200+100"},
