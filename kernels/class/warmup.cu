@@ -15,7 +15,7 @@ constexpr int THREADS = 256, SIDE = 16;
 /* y[i] = max(z[i], 0) for every i below count. One thread per value.
 
    TASK   Say which threads have a value.
-   HINT   Blocks are whole: 700 values have 3 blocks of 256 threads. What do the last 68 threads
+   HINT   Blocks are whole: 700 values take 3 blocks of 256 threads. What do the last 68 threads
           do? */
 __global__ void map(const float *d_z, float *d_y, int count) {
   const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -27,7 +27,7 @@ __global__ void map(const float *d_z, float *d_y, int count) {
 /* Y[r][c] = Z[r][c] + b[c], Y and Z (rows, columns). One thread per value, in blocks of 16 x 16.
 
    TASK   Find the element of the thread, and say which threads have an element.
-   HINT   threadIdx.x counts first: threads with one y are neighbours. Which index should differ?
+   HINT   Neighbouring threads differ in threadIdx.x. Which of r and c should differ for them?
    HINT   Row r begins at r * columns. */
 __global__ void index(const float *d_z, const float *d_b, float *d_y, int rows, int columns) {
   const int r = blockIdx.x * SIDE + threadIdx.x, c = blockIdx.y * SIDE + threadIdx.y;
@@ -53,12 +53,12 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some of the row. Then
-   half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
+/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some values of it.
+   Half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
 
    TASK   Add the missing barriers. Without them a thread may read what is not yet written.
    HINT   Each round of the second loop reads what the previous round wrote.
-   HINT   If some threads do not take a branch, no thread passes a barrier in it. */
+   HINT   A barrier inside a branch hangs if some threads do not take the branch. */
 __global__ void sum(const float *d_z, float *d_sum, int columns) {
   __shared__ float part[THREADS];
   const int t = threadIdx.x;

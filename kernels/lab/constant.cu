@@ -1,21 +1,21 @@
 /* Constant memory: every thread reads a small table often, in three kinds of memory. Output i is
    x[i] + the sum of the table. Lane l begins at entry l mod `addresses`, so a warp asks for
-   `addresses` different words at a time. The constant cache serves one address at a time, the
-   first-level cache a line of 128 bytes, shared memory one word of each bank. */
+   `addresses` different words at a time. At a time the constant cache serves one address, the
+   first-level cache a line of 128 bytes, and shared memory one word of each bank. */
 #include <numeric>
 
 #include "lab/lab.cuh"
 
 namespace {
 
-/* The table has 1 KB. It fits the SM's own constant cache (2 KB on Volta; Jia et al. 2018). */
+/* The table has 1 KB and fits into an SM's constant cache (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries come again, so that no lane wraps */
+constexpr int STORED = TABLE + LANES; /* the first entries are repeated, so that no lane wraps */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
 /* ---- reference -------------------------------------------------------------------------------
-   The numbers are integers, and all sums are below 2^24. So any order is exact in float32. */
+   The values are integers, and all sums are below 2^24. So float32 sums are exact in any order. */
 
 constexpr int MOST_OF_X = 1 << 22, MOST_OF_TABLE = 1 << 9;
 static_assert(MOST_OF_X + TABLE * MOST_OF_TABLE < 1 << 24, "sums are exact");
@@ -26,7 +26,7 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return x[i] + sum; });
 }
 
-/* Makes integers from -most to most. The table (array 1) ends with its first entries again. */
+/* Makes integers from -most to most. The table (array 1) repeats its first entries at its end. */
 void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   float *values = (float *)h_values;
   const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
@@ -38,13 +38,13 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: one thread per output. The type Table names the table's memory. All threads call open().
-   Addresses of a step differ only by constants, so a read takes one load and one addition. */
+   In an unrolled loop, addresses differ only by constants: a read takes one load, one addition. */
 
 __constant__ float c_table[STORED];
 
-/* Constant memory. In the fourth rung UNROLL = TABLE: the loop is fully unrolled, and each address
-   is a constant in the code. The table's word is an operand of the addition or (on Hopper) comes
-   from one uniform load for the warp. */
+/* Constant memory. Rung uniform has UNROLL = TABLE: the loop is fully unrolled, and each address is
+   a constant in the code. The table's word is an operand of the addition or, on Hopper, comes from
+   one uniform load for the warp. */
 template <int UNROLL_> struct Constant {
   static constexpr int UNROLL = UNROLL_;
   __device__ static Constant open(const float *) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(BLOCK)
   const Table table = Table::open(d_table);
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
-  /* works because `addresses` is a power of two */
+  /* threadIdx.x mod addresses, which is a power of two */
   const int first = Table::UNROLL < TABLE ? threadIdx.x & (addresses - 1) : 0;
   float sum = d_x[i];
 #pragma unroll Table::UNROLL
@@ -100,7 +100,7 @@ template <class Table> cudaError_t launch_table(const LabCall *call) {
   return lab_zip(call, add_table<Table>, lab_grid(call, BLOCK), BLOCK, call->point);
 }
 
-/* A kernel cannot write constant memory, so the host copies 1 KB. The copy takes about 2 us. */
+/* A kernel cannot write constant memory, so the launcher copies 1 KB, which takes about 2 us. */
 template <class Table> cudaError_t launch_constant(const LabCall *call) {
   TRY(cudaMemcpyToSymbolAsync(c_table, call->d_in[1], sizeof c_table, 0, cudaMemcpyDeviceToDevice,
                               call->stream));

@@ -1,7 +1,7 @@
 /* Copy patterns: how the pattern of addresses changes the speed. Every rung copies the same array.
-   The rungs differ only in which thread copies which element, and how wide its words are. GB/s
-   counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many sectors
-   a request touches (docs/lab/copy_patterns.md). The last three sweeps vary the loads in flight. */
+   The rungs differ only in which thread copies which element and in the width of the copied words.
+   GB/s counts 8 bytes per element. Memory moves sectors of 32 bytes; the prediction is how many
+   sectors a request touches (docs/lab/copy_patterns.md). Rungs loads-N vary the loads in flight. */
 #include "lab/lab.cuh"
 
 namespace {
@@ -12,7 +12,7 @@ template <int WIDTH> __device__ void copy_word(const float *in, float *out, int6
   reinterpret_cast<LabWord<WIDTH> *>(out)[i] = reinterpret_cast<const LabWord<WIDTH> *>(in)[i];
 }
 
-/* If the last elements do not fill a word, threads of the first block copy them. */
+/* Threads of the first block copy the last elements, if these do not fill a word. */
 template <int WIDTH> __device__ void copy_tail(const float *in, float *out, int64_t count) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x < count % WIDTH)
     copy_word<1>(in, out, count - 1 - threadIdx.x);
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(BLOCK)
   copy_tail<WIDTH>(in, out, count);
 }
 
-/* The sweep's point is the offset in bytes, a multiple of a word's size. */
+/* call->point, the swept value, is the offset in bytes: a multiple of a word's size. */
 template <int WIDTH> cudaError_t launch_shifted(const LabCall *call) {
   const int64_t words = call->size.dim[0] / WIDTH;
   const int64_t offset = words > 0 ? call->point / (4 * WIDTH) % words : 0;
@@ -44,8 +44,8 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table that is `stride` wide. Grid: blockIdx.y is the column, and
-   blockIdx.x counts down the rows. Neighbouring lanes have neighbouring rows. */
+   The words are the cells of a table that is `stride` words wide. Grid: blockIdx.y is the column;
+   x has one thread per row. Neighbouring lanes have neighbouring rows. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(BLOCK)
   copy_tail<WIDTH>(in, out, count);
 }
 
-/* The sweep's point is the stride in words. */
+/* call->point, the swept value, is the stride in words. */
 template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
   const int64_t stride = call->point;
   return lab_map(call, strided<WIDTH>, dim3(lab_grid(call, BLOCK * WIDTH * stride), stride), BLOCK);
@@ -66,9 +66,9 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
   return (double)std::min<int64_t>(4 * WIDTH * call->point, 32);
 }
 
-/* ---- so many bytes in flight -----------------------------------------------------------------
-   Thread: LOADS words in flight at once. The next address depends on all loaded values through
-   `zero`, which is 0, so a thread cannot load ahead. */
+/* ---- LOADS loads in flight per thread ---------------------------------------------------------
+   The next address depends on all loaded values: their bits, masked by `zero` (which is 0), are
+   added to it. So a thread cannot load ahead. */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/* The sweep's point is how many threads each multiprocessor has, in blocks of up to 1024. */
+/* call->point, the swept value, is the threads per multiprocessor, in blocks of up to 1024. */
 template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
   const int64_t block = std::min<int64_t>(call->point, 1024);
   return lab_map(call, in_flight<LOADS>,

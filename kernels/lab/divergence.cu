@@ -1,7 +1,7 @@
 /* Divergence: what it costs when lanes of one warp take different branches. The slowdown is the
    number of distinct paths IN A WARP, however many lanes take each path. The work for an element is
-   STEPS steps of y = y y + c. The sequence is chaotic, so no compiler can shorten it. The code has
-   this loop PATHS times, each with its own c. Only the launcher knows that all c are equal. */
+   STEPS steps of y = y * y + c. The sequence is chaotic, so no compiler can shorten it. The code
+   has this loop PATHS times, each with its own c. Only the launcher knows that all c are equal. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -9,14 +9,14 @@
 namespace {
 
 constexpr int PATHS = 32;
-/* There are many rounds, so choosing the path costs almost nothing. */
+/* Choosing a path costs almost nothing beside so many rounds. */
 constexpr int ROUND = 16, ROUNDS = 248, STEPS = ROUND * ROUNDS;
 constexpr int BLOCK = 256;
 
 /* With this c the sequence is chaotic and stays within +-2, even with rounding. */
 constexpr float PARAMETER = -1.9375f;
 
-/* One c per path. All are equal. */
+/* One c for each path. All c are equal. */
 struct Parameters {
   float c[PATHS];
 };
@@ -42,8 +42,8 @@ __device__ float orbit(float y, float c) {
 }
 
 /* Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements.
-   There are COUNT paths, and EACH neighbours take the same path. If COUNT is 1, all take path
-   `zero`. `zero` is an argument, so that the compiler keeps the other paths. */
+   There are COUNT paths, and EACH neighbouring lanes take the same one. If COUNT is 1, all lanes
+   take path `zero`, which is an argument, so that the compiler keeps the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

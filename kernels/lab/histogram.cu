@@ -1,6 +1,6 @@
-/* The ladder of the histogram. Value x in [0, 1) counts in bin floor(x bins), where the product is
-   rounded to float32. Other values do not count. There are three kinds of input: uniform; skewed,
-   where 15 of 16 values are the same; sorted. docs/lab/histogram.md explains wavefronts. */
+/* The ladder of the histogram. A value x in [0, 1) belongs to bin floor(x bins), where the product
+   is rounded to float32. Other values belong to no bin. An input is uniform, sorted, or skewed:
+   then 15 of 16 values are the same. docs/lab/histogram.md explains wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>
@@ -11,9 +11,9 @@
 namespace {
 
 constexpr int MOST_BINS = 65536;
-constexpr int LANES = 32; /* lanes of a warp; more copies of the bins would not help */
+constexpr int LANES = 32; /* lanes of a warp; more copies of the bins than lanes would not help */
 
-/* Returns the bin of x. Values that do not count get bin number `bins`, an extra bin. */
+/* Returns the bin of x. Values outside [0, 1) get an extra bin, number `bins`. */
 __host__ __device__ int bin_of(float x, int bins) {
   return x >= 0.0f && x < 1.0f ? (int)(x * (float)bins) : bins;
 }
@@ -23,7 +23,7 @@ const char *refuse_all(int, LabSize size) {
   return size.dim[1] > MOST_BINS ? "there are at most 65536 bins" : nullptr;
 }
 
-/* Counts all values. It is called once, for all bins. Counts are integers, so they are exact. */
+/* Counts all values. The harness calls it once, for all bins. The counts are exact integers. */
 void reference(const LabRange *range) {
   const int bins = (int)range->count;
   lab_exactly(range, [](int64_t) { return 0.0; });
@@ -35,7 +35,7 @@ void reference(const LabRange *range) {
 
 enum Kind { UNIFORM, SKEWED, SORTED };
 
-/* Makes an input. The first values are the borders of [0, 1) and values outside it. */
+/* Makes an input. Its first values are the borders of [0, 1) and values outside this range. */
 template <Kind kind> void fill(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float hard[] = {0.0f,    -0.0f,    FLT_TRUE_MIN, 0x1.fffffep-1f, 1.0f, -FLT_TRUE_MIN, -0.5f,
                         FLT_MAX, -FLT_MAX, INFINITY,     -INFINITY,      NAN,  0.99999f,      0.5f,
@@ -56,12 +56,12 @@ int resident(const GpuLimits *gpu) {
   return lab_resident(gpu->capability, THREADS, 2);
 }
 
-/* Returns how much shared memory a block can have if a multiprocessor is to be full of threads. */
+/* Returns the most shared memory per block with which a multiprocessor holds resident() blocks. */
 int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Returns the bytes of `copies` copies of all bins. The extra bin costs less than a branch. */
+/* Returns the bytes of `copies` copies of all bins. The extra bin is cheaper than a branch. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -82,7 +82,7 @@ cudaError_t launch_counting(const LabCall *call, Kernel kernel, unsigned blocks,
                     size.dim[1], more...);
 }
 
-/* Counts in the result itself. Grid: one thread per value. Every atomic goes to the L2 cache. */
+/* Counts directly in d_counts. Grid: one thread per value. Every atomic goes to the L2 cache. */
 __global__ void __launch_bounds__(THREADS)
     global_atomics(const float *d_values, int64_t count, uint32_t *d_counts, int bins) {
   const int64_t i = lab_thread(THREADS);
@@ -91,9 +91,9 @@ __global__ void __launch_bounds__(THREADS)
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
 
-/* Counts in shared memory, then adds the counts to the result. Grid: as many blocks as fit at once.
-   A lane counts in copy number lane mod copies of the bins. At the end a thread sums one bin over
-   all copies. Neighbouring lanes start at different copies, so in different banks. */
+/* Counts in shared memory, then adds the counts to d_counts. Grid: as many blocks as fit at once. A
+   lane counts in copy number (lane mod copies) of the bins. At the end each thread sums a bin over
+   all copies. Neighbouring lanes start at different copies, which are in different banks. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
-/* Uses the most copies that leave room for a second block, but at most MOST (a power of two). */
+/* Uses the most copies (a power of two up to MOST) that leave shared memory for a second block. */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
   int copies = MOST;
@@ -122,19 +122,20 @@ template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *c
                          copies);
 }
 
-/* Rung 2 has one copy of the bins. Rung 3 has up to 32, so each lane has a bank. */
+/* Loads one 4-byte value at a time. Rung shared-bins has one copy of the bins. Rung lane-copies has
+   up to 32, so each lane has its own bank. */
 struct OneByOne {
-  static constexpr int VALUES = 1; /* values that a thread loads at once */
+  static constexpr int VALUES = 1; /* values per load */
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {
     for (int64_t i = lab_thread(THREADS); i < count; i += (int64_t)gridDim.x * THREADS)
       use(d_values[i]);
   }
 };
 
-/* 16-byte loads that a thread has in flight. With 2048 threads, two loads make 64 KB. */
+/* 16-byte loads that a thread has in flight. Two loads by each of 2048 threads are 64 KB. */
 constexpr int LOADS = 2;
 
-/* The 4 * LOADS values of a thread. Beyond the input they are -1, which does not count. */
+/* The 4 * LOADS values of a thread. Values beyond the input are -1, which belongs to no bin. */
 struct Values {
   float x[4 * LOADS];
 
@@ -148,7 +149,7 @@ struct Values {
   }
 };
 
-/* Rung 4 has several 16-byte loads in flight. Block 0 counts the values after the last quad. */
+/* Rung wide-loads: 16-byte loads, several in flight. Block 0 counts the last count % 4 values. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {

@@ -18,14 +18,14 @@
 
 #define LAB_LADDER LAB_ROWS(problem, problems), LAB_ROWS(rung, rungs)
 
-/* The name and the arrays of a topic's only problem: one float32 array in, one out. */
+/* The first fields of a topic's only LabProblem: no name, one float32 input, a float32 output. */
 #define LAB_FLOATS "", {LAB_FLOAT32}, LAB_FLOAT32
 
 constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1) {
   return {{first, second, third}};
 }
 
-/* Launches `kernel` on call->stream. Records the kernel in call->record if none was recorded. */
+/* Launches `kernel` on call->stream. Records it in call->record unless a kernel is recorded. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -35,7 +35,7 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
     r->threads = block.x * block.y * block.z;
     r->shared = shared;
   }
-  if (shared > 48 * 1024) { /* a kernel must ask for more than 48 KB */
+  if (shared > 48 * 1024) { /* above 48 KB a kernel needs this attribute */
     TRY(cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared));
   }
@@ -43,26 +43,26 @@ cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid,
   return cudaGetLastError();
 }
 
-/* Launches a kernel with the first input, the output, the outermost dimension and `more`. */
+/* Launches kernel(first input, output, outermost dimension, more...). */
 template <class Kernel, class... More>
 cudaError_t lab_map(const LabCall *call, Kernel kernel, dim3 grid, dim3 block, More... more) {
   return lab_launch(call, kernel, grid, block, 0, call->d_in[0], call->d_out, call->size.dim[0],
                     more...);
 }
 
-/* Launches a kernel with both inputs, the output, the outermost dimension and `more`. */
+/* Launches kernel(first input, second input, output, outermost dimension, more...). */
 template <class Kernel, class... More>
 cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int block, More... more) {
   return lab_launch(call, kernel, blocks, block, 0, call->d_in[0], call->d_in[1], call->d_out,
                     call->size.dim[0], more...);
 }
 
-/* Returns how many blocks with `each` elements each cover `count` elements. */
+/* Returns how many blocks cover `count` elements if each block has `each` elements. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);
 }
 
-/* Returns how many blocks with `each` elements each cover the outermost dimension. */
+/* Returns how many blocks cover the outermost dimension if each block has `each` elements. */
 static inline unsigned lab_grid(const LabCall *call, int64_t each) {
   return lab_blocks(call->size.dim[0], each);
 }
@@ -72,7 +72,7 @@ static inline unsigned lab_resident_grid(const LabCall *call, int64_t each, int6
   return (unsigned)std::min<int64_t>(lab_grid(call, each), resident * call->gpu->multiprocessors);
 }
 
-/* Returns the thread's number in a grid of one dimension, whose blocks have `block` threads. */
+/* Returns the thread's number in a one-dimensional grid whose blocks have `block` threads. */
 __device__ inline int64_t lab_thread(int block) {
   return (int64_t)blockIdx.x * block + threadIdx.x;
 }
@@ -85,7 +85,7 @@ template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, C
   return value;
 }
 
-/* Ways to combine two values. */
+/* Operations for lab_shuffle(). */
 struct LabSum {
   template <class T> __device__ T operator()(T a, T b) const {
     return a + b;
@@ -97,7 +97,7 @@ struct LabLargest {
   }
 };
 
-/* Calls launch with call->problem as a compile-time constant, which is below COUNT. */
+/* Calls launch() with call->problem, which is below COUNT, as a compile-time constant. */
 template <int COUNT, class Launch> cudaError_t lab_by_problem(const LabCall *call, Launch launch) {
   if constexpr (COUNT > 1)
     if (call->problem < COUNT - 1) return lab_by_problem<COUNT - 1>(call, launch);
@@ -117,11 +117,11 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
   return lab_blocks(rows, HIGH) * lab_blocks(columns, WIDE);
 }
 
-/* WIDTH neighbours of 4 bytes each, which one instruction loads or stores. */
+/* WIDTH neighbouring values of 4 bytes each, which one instruction loads or stores. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
 /* Returns how many blocks a multiprocessor holds at once, at most `wanted`. It holds 1024 threads
-   (on 7.5), 2048 (on 8.0, 9.x, 10.x) or 1536 (CUDA C++ Programming Guide). */
+   on 7.5, 2048 on 8.0, 9.x and 10.x, else 1536 (CUDA C++ Programming Guide). */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
@@ -140,7 +140,7 @@ template <int64_t EACH> double lab_each(LabSize size) {
   return (double)EACH * (double)(size.dim[0] * size.dim[1] * size.dim[2]);
 }
 
-/* For LabProblem.reference of a topic whose output i is exactly of(i). */
+/* A LabProblem.reference: output i must be exactly of(i). */
 template <class Of> void lab_exactly(const LabRange *range, Of of) {
   for (int64_t i = 0; i < range->count; i++) {
     range->expected[i] = of(range->first + i);
@@ -148,7 +148,7 @@ template <class Of> void lab_exactly(const LabRange *range, Of of) {
   }
 }
 
-/* For LabProblem.reference of a topic whose output i is exactly OF(input i). */
+/* A LabProblem.reference: output i must be exactly OF(input i). */
 template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
@@ -164,12 +164,12 @@ void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of 
   }
 }
 
-/* Runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub is for LabRung.launch,
-   lab_cub_work for .work. */
+/* RUN runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub<RUN> is a
+   LabRung.launch, lab_cub_work<RUN> a LabRung.work. */
 using LabCub = cudaError_t(const LabCall *call, void *d_work, size_t *bytes);
 
 template <LabCub RUN> cudaError_t lab_cub(const LabCall *call) {
-  size_t bytes = SIZE_MAX; /* d_work is large enough; a query of the size would be timed */
+  size_t bytes = SIZE_MAX; /* d_work is large enough; asking CUB for its size would cost time */
   return RUN(call, call->d_work, &bytes);
 }
 
