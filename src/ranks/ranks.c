@@ -17,10 +17,10 @@
 
 static const double LOOK_SECONDS = 0.02;  /* time between two checks for missing ranks */
 static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after a signal */
-static const double SPEECH_SECONDS = 1;   /* longest wait for lower ranks to report a failure */
-static const double GLANCE_SECONDS = 0.2; /* longest wait for signs of such a report */
+static const double SPEECH_SECONDS = 1;   /* longest wait for another rank to report a failure */
+static const double GLANCE_SECONDS = 0.2; /* longest wait for signs that a rank has reported */
 
-/* The process of a rank. kill() and /proc only see processes of the same host and PID namespace. */
+/* The process of a rank. kill() and /proc see only processes of the same host and PID namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;
@@ -37,15 +37,15 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first environment variable that is set, or 0. NULL ends `variables`. */
+/* Returns the number in the first of `variables` that is set, or 0. NULL ends the list. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);
   return text ? max_int(atoi(text), 0) : 0;
 }
 
-/* Returns the number of ranks. Open MPI's mpirun, hydra (MPICH and Intel MPI) and srun set these
-   variables. */
+/* Returns the number of ranks, which Open MPI's mpirun, hydra (MPICH and Intel MPI) or srun has put
+   into one of these variables. */
 static int launched_ranks(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                       NULL};
@@ -64,8 +64,8 @@ int ranks_launched_as(void) {
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* Loads libmlp-ranks.so from the program's folder, build/ of a checkout or lib/ of a prefix. The
-   library's symbols become global, because Open MPI looks up its own symbols by name. */
+/* Loads libmlp-ranks.so from the first place that has it. Places are relative to the program's
+   folder. The symbols become global, because Open MPI looks up its own symbols by name. */
 static void *load_library(Error *error) {
   static const char *const places[] = {"libmlp-ranks.so", "build/libmlp-ranks.so",
                                        "../lib/mlp-train/libmlp-ranks.so"};
@@ -82,7 +82,7 @@ static void *load_library(Error *error) {
                     launched_ranks());
 }
 
-/* Returns true if waiting for other ranks still makes sense (a RanksWait). */
+/* A RanksWait: returns true if this process must go on waiting for other ranks. */
 static bool wait_on(void *context) {
   Ranks *ranks = context;
   return !ranks->peers || ranks_go_on(ranks, ranks->waits_since, NULL);
@@ -191,11 +191,11 @@ static bool has_ended(const Ranks *ranks, int r) {
   return state == 'X' || state == 'Z';
 }
 
-/* Sets ranks->missing to a message about the first rank of this host that has ended. If two ranks
-   have ended, the second has already reported the first. */
+/* Looks for ranks of this host that have ended. Sets ranks->missing to a message about the first.
+   If two have ended, the second has already reported the first, so this rank must not report it. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
-  bool is_first = true; /* no lower rank is left on this host */
+  bool is_first = true; /* true if this rank is the first that is left on its host */
   for (int r = 0; r < ranks->count; r++)
     if (!has_ended(ranks, r))
       is_first &= r >= ranks->number || !is_neighbour(ranks, r);
@@ -220,8 +220,8 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* Returns true if another rank failed and has reported the failure. When such a rank has ended,
-   mpirun sends SIGTERM at once. When a rank was killed, mpirun waits a second. */
+/* Returns true if another rank has reported a failure and ended: mpirun then sends SIGTERM at once.
+   If a rank was killed and so reported nothing, mpirun sends SIGTERM a second later. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
@@ -231,7 +231,7 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* If a rank is gone, the other ranks wait for the rank that reports it. If another rank exited
+/* If a rank is gone, one rank reports it (ranks->speaks) while the others wait. If they exited
    first, mpirun would end the reporting rank. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
@@ -251,7 +251,7 @@ bool ranks_may_speak(const Ranks *ranks) {
 
 /* ---- communication ------------------------------------------------------------------------ */
 
-/* Calls a function of the library, or fails if a rank is missing. */
+/* Calls a function of libmlp-ranks.so. Fails without calling it if a rank is missing. */
 #define CALL(ranks, function, ...)                                                                 \
   ((ranks)->waits_since = seconds_now(),                                                           \
    (!*(ranks)->missing.text && (ranks)->mpi->function(__VA_ARGS__)) ||                             \

@@ -6,7 +6,7 @@
    no Ranks: every function here accepts NULL and then does nothing.
 
    All ranks must call the communicating functions in the same order. Such a call fails if another
-   rank of this host has ended, or if the other ranks do not answer within five seconds of a signal.
+   rank of this host has ended, or if a signal came and other ranks do not answer for five seconds.
    The error names the rank that has ended. After a failure, call only ranks_abort. */
 #pragma once
 
@@ -34,8 +34,8 @@ int ranks_count(const Ranks *ranks);          /* 1 for NULL */
 int ranks_number_on_host(const Ranks *ranks); /* this process's number on its host, from 0 */
 int ranks_hosts(const Ranks *ranks);
 
-/* Returns the cores that this process may use. Ranks share the cores of their host, unless the
-   launcher has given each rank its own. */
+/* Returns the number of cores that this process may use. Ranks share the cores of their host,
+   unless the launcher has given each rank its own cores. */
 int ranks_cores(const Ranks *ranks);
 
 /* Replaces values[count] by their sums over all ranks. Each rank gets the same bits, because the
@@ -55,9 +55,9 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
    such rank and *signal to its signal, or *signal to 0 if there is none. */
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
-/* Returns true if no rank is known to be missing. Code that waits for other ranks without the
-   functions above calls this. It may be called often, since it checks only fifty times a second.
-   `waited` is when the wait began, by seconds_now. */
+/* Returns false if a rank is missing, or if a signal came and the wait has lasted five seconds.
+   Code that waits for ranks without the functions above must call this function often; it checks
+   only fifty times a second. `waited` is when the wait began, by seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
 /* Ends all ranks. A rank calls this when it has failed. */

@@ -6,14 +6,14 @@
 #include "train/trainer.h"
 
 typedef struct Report {
-  bool quiet;          /* only the last epoch is printed */
+  bool quiet;          /* true if only the last epoch is printed */
   bool shows_progress; /* true if standard output is a terminal and `quiet` is false */
   bool has_data;       /* true once report_data has printed its lines */
   bool has_heading;    /* true once report_epoch has printed its heading */
   bool has_warned;     /* true once report_learning has printed its remark */
   int percent;         /* the last percentage shown, or -1 */
-  bool aside;          /* remarks go to standard error (if quiet or programs read stdout) */
-  bool failed;         /* standard output cannot be written */
+  bool aside;          /* true if remarks go to standard error instead of standard output */
+  bool failed;         /* true if standard output cannot be written */
   Error error;         /* why standard output cannot be written */
 } Report;
 
@@ -22,15 +22,15 @@ Report report_open(bool quiet);
 /* Returns true if all output so far was written, including the output of other modules. */
 bool report_good(const Report *report, Error *error);
 
-/* Prints the lines before the first epoch. `reason` says why no other device is used, or is "". */
+/* Prints the lines before the first epoch. `reason` says why no GPU is used, or is "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints the files that were read, their rows, and remarks on the rows. Does so only in the first
-   call after the training rows are known, which returns true. Other calls return false. */
+/* Prints the files that were read, their rows, and remarks on the rows, and returns true. But calls
+   before the training rows are known, or after they were printed, do nothing and return false. */
 bool report_data(Report *report, const Trainer *trainer);
 
 /* Prints a remark, at most once, if the network learned nothing in the epoch: its loss is at least
-   ln(classes), the loss of guessing, or its number of right answers is a class's number of rows. */
+   ln(classes), the loss of guessing, or it is right as often as if it always named one class. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is
@@ -45,7 +45,7 @@ void report_remark(void *report, const char *line);
    With validation rows the heading says val-loss and val-acc. */
 void report_epoch(Report *report, const EpochResult *result, bool is_last);
 
-/* Shows the share of an epoch's training that is done, from 0 to 1, until the next line. */
+/* Shows the progress of an epoch until the next line is printed. `done` grows from 0 to 1. */
 void report_progress(Report *report, int epoch, int epochs, double done);
 
 void report_totals(Report *report, const RunTotals *totals, double process);
@@ -53,7 +53,7 @@ void report_totals(Report *report, const RunTotals *totals, double process);
 /* Prints the final test loss and accuracy of a run whose epochs were judged by validation rows. */
 void report_test(Report *report, const EpochResult *result);
 
-/* Prints a line even when quiet. The format is printf's. */
+/* Prints a line, even if report->quiet is true. `format` is as in printf. */
 void report_result(Report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints a line unless the report is quiet. The arguments are (report, format, ...). */

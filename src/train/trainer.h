@@ -1,4 +1,4 @@
-/* A trainer reads the files, then trains and evaluates epoch after epoch, on any device.
+/* A trainer reads the files, then trains and evaluates the network in every epoch, on any device.
 
    It judges the network after every epoch by the rows of the test file, of a validation file, or of
    a share of the training file that is held out of training. To hold out a share, the trainer reads
@@ -17,13 +17,13 @@
 /* A run's configuration. The caller owns the file names, which must outlive the trainer. */
 typedef struct {
   const char *train, *test;         /* test may be NULL */
-  const char *validation;           /* the file that judges instead of the test file; may be NULL */
+  const char *validation;           /* file that judges instead of the test file, or NULL */
   const char *label_column, *names; /* see DatasetConfig */
-  double hold_out; /* share of the training file that judges instead of the test file, or 0 */
-  const char *rereads_test; /* name of the option that needs the test file (or, without one, the
-                               judging file) again after training, or NULL */
+  double hold_out; /* share of the training rows that is held out to judge the network, or 0 */
+  const char *rereads_test; /* name of an option that reads the test file again after training, or
+                               NULL. Without a test file, that option reads the judging file */
   Training training;
-  const Checkpoint *from; /* the run to continue, or NULL for a new run; the caller keeps it until
+  const Checkpoint *from; /* the run to continue, or NULL for a new run. The caller may free it once
                              the trainer is open */
   const char *from_name;  /* the file name of `from`, for messages */
   Ranks *ranks; /* processes that train together, each with its own trainer, or NULL. All ranks make
@@ -32,7 +32,7 @@ typedef struct {
 
 /* A file of a run, and the summary of its rows. */
 typedef struct {
-  const char *path;      /* NULL if there is no such file */
+  const char *path;      /* NULL if the run has no judging file */
   bool judges;           /* true if its rows judge the network, false if they train it */
   DatasetReader *reader; /* NULL except during a pass over the file */
   struct stat stamp;     /* the file's status when it was first opened */
@@ -48,7 +48,7 @@ typedef struct {
   double opened; /* when the trainer was opened, by seconds_now */
   JudgedBy judged_by;
   TrainerFile train, judge; /* the file to train on, and the file to judge by */
-  DataSummary before;       /* summary of the training rows of the saved run; 0 rows if unknown */
+  DataSummary before;       /* summary of the saved run's training rows; rows == 0 if unknown */
   bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
@@ -59,17 +59,17 @@ typedef struct {
   bool diverged;            /* true if the run failed because a loss is not finite */
 } Trainer;
 
-/* Opens an engine on the device of the caller's choice. */
+/* A function of trainer_open's caller. It chooses a device and opens an engine on it. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
-/* Starts reading the files, then opens the engine while they are being parsed. Returns NULL on
-   failure. It fails before it opens an engine if config->from has another network, or if it was
-   saved in the middle of an epoch with another batch. */
+/* Starts reading the files, then opens the engine while the files are being parsed. Returns NULL on
+   failure. Before it opens the engine, it refuses a config->from that has another network, or that
+   was saved in the middle of an epoch with another batch size. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
-/* Opens a trainer that trains on the rows that `first` has read. Its engine is a member (engine.h)
-   of first's engine. Returns NULL on failure. */
+/* Opens a trainer that trains on the rows that `first` has read. The new trainer's engine is a
+   member (engine.h) of first's engine. Returns NULL on failure. */
 Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *error);
 
 /* Returns true if the trainer's engine and rows can serve another run with the same files. The
@@ -83,9 +83,9 @@ bool trainer_start_again(Trainer *trainer, const TrainerConfig *config, Error *e
 
 typedef struct TrainerEvents TrainerEvents;
 
-/* Reads the training rows into the engine's dataset, from row 0 on, then the judging rows, without
-   training. The trainer must be resident and new. Call trainer_start_again before trainer_run.
-   Returns false after a failure or if events->stop or a signal ended the call. */
+/* Reads all rows into the engine's dataset without training: the training rows from row 0 on, then
+   the judging rows. The trainer must be resident and new. Call trainer_start_again before
+   trainer_run. Returns false after a failure or if events->stop or a signal ended the call. */
 bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Waits for queued work, then copies the run's position and the engine's arrays into *checkpoint.
@@ -113,7 +113,7 @@ struct TrainerEvents {
    Returns false if the run failed. trainer->stopped is true if the run was stopped. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
-/* trainer may be NULL. */
+/* Does nothing if `trainer` is NULL. */
 void trainer_close(Trainer *trainer);
 
 /* ---- functions of trainer_open.c for trainer_run.c ------------------------------------------ */

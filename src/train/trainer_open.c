@@ -1,5 +1,4 @@
-/* Opens and closes a trainer with its files and its engine, and restores the run that it continues.
-   trainer_run.c trains. */
+/* Opens and closes trainers with their files and engines, and restores saved runs. */
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -80,25 +79,25 @@ static bool open_files(Trainer *t, Error *error) {
 }
 
 /* Sets *rows to the number of rows that a dataset for both files needs. Fails if there are too many
-   to be resident. With --resident auto, the rows, labels and copies that wait for their upload may
+   to be resident. With --resident auto, the rows, their labels and their copies for the upload may
    take half of the host's memory. The limit does not depend on the memory that is free now. If it
    did, a repeated run might stream its rows, in another order, and give other bits. */
 static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const uint64_t memory = memory_limit();
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
-  uint64_t most = UINT32_MAX; /* a TrainRange cannot hold more */
+  uint64_t most = UINT32_MAX; /* a TrainRange cannot have more rows */
   if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
-  if (*rows == 0) *rows = 1; /* the archive has no valid row; the reader will report why */
+  if (*rows == 0) *rows = 1; /* if the file has no valid row, the reader will report it */
   return *rows <= most ||
          error_too_large(error, "%s has too many rows to be resident: try --resident no",
                          t->config.train);
 }
 
-/* Refuses a saved run that has another network, before the engine takes memory for a network. */
+/* Refuses a saved run whose network or batch size does not fit, before the engine takes memory. */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
   const uint64_t batch = (uint64_t)t->config.training.batch;
@@ -109,16 +108,17 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
                      t->config.from_name, network_text(&from->network).text, t->config.train,
                      network_text(network).text);
   const bool fits =
-      from->step == 0 ? from->rows == 0
-                      : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
-                            from->rows > (from->step - 1) * batch; /* the last batch may be short */
+      from->step == 0
+          ? from->rows == 0
+          : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
+                from->rows > (from->step - 1) * batch; /* the last step may have fewer rows */
   return fits ||
          error_set(error, "%s was interrupted in the middle of an epoch: continue with its --batch",
                    t->config.from_name);
 }
 
-/* Lists in kind[CHECKPOINT_ARRAYS] the arrays that an engine keeps: the parameters and the
-   training_states. Returns the number of arrays. */
+/* Sets kind[CHECKPOINT_ARRAYS] to the kinds of an engine's arrays, in the engine's order. Returns
+   the number of arrays. */
 static int list_arrays(const Training *training, CheckpointArray *kind) {
   int count = 0;
   kind[count++] = CHECKPOINT_PARAMETERS;
@@ -130,7 +130,7 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
 
 /* Sets the engine and the position to the state in checkpoint `from`, or to the start of a run if
    `from` is NULL. Moments that the checkpoint lacks become 0. If CHECKPOINT_RAW is missing,
-   CHECKPOINT_PARAMETERS are also the trained parameters. */
+   training continues from CHECKPOINT_PARAMETERS. */
 static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   const EngineConfig *config = &t->engine->config;
   CheckpointArray kind[CHECKPOINT_ARRAYS];
@@ -139,7 +139,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   float *arrays = calloc((size_t)count * floats, sizeof *arrays);
   if (!arrays) return error_set(error, "out of memory continuing a run");
   t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
-  t->position.parameters = NULL; /* the checkpoint owns its arrays and texts */
+  t->position.parameters = NULL; /* `from` keeps its arrays and texts */
   t->position.options = t->position.names = t->position.data = NULL;
   t->before = (DataSummary){0};
   if (from && from->data) data_from_json(&t->before, from->data);

@@ -13,8 +13,8 @@
 /* A long epoch has this many equal parts. Its progress is shown after each part. */
 enum { PROGRESS_PARTS = 20 };
 
-/* random_order_key derives the keys of augmentation and dropout from the key of the row order and
-   these numbers. Other keys are derived from the numbers of windows, which are always smaller. */
+/* random_order_key makes the key of augmentation or dropout from the key of the row order and one
+   of these numbers. It makes other keys from window numbers, which are always smaller. */
 #define AUGMENTATION (1ull << 40)
 #define DROPOUT (1ull << 41)
 
@@ -26,14 +26,14 @@ typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
   int epoch;           /* counted from 0 */
-  bool in_parts;       /* true for a long epoch, which shows progress and checks for signals */
-  uint64_t steps;      /* number of steps in the epoch's windows so far */
-  uint64_t collected;  /* number of steps whose sums are in the trainer's position */
-  double collected_at; /* time of the last collect, by seconds_now */
+  bool in_parts;       /* true for a long epoch, which shows its progress */
+  uint64_t steps;      /* number of steps in the epoch's windows up to the current window */
+  uint64_t collected;  /* number of steps whose loss the trainer's position includes */
+  double collected_at; /* time of the last call of collect, by seconds_now */
   EpochResult result;
 } Epoch;
 
-/* Returns true if the run must end here, after `steps` steps of the epoch. */
+/* Returns true if the run must end now, after `steps` steps of the epoch. */
 static bool is_stopped(Epoch *e, uint64_t steps) {
   const TrainerEvents *events = e->events;
   if (!(events->stop ? events->stop(events->context) : interrupt_pending())) return false;
@@ -41,8 +41,8 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
   return e->trainer->stopped = true;
 }
 
-/* Handles a failure. If a signal is pending, it may have interrupted the read of a pipe, and the
-   run counts as stopped. Ranks do not read pipes. */
+/* Returns false after a failure. If a signal is pending, it may have ended the read of a pipe, so
+   the run counts as stopped. A run with ranks does not, because ranks do not read pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
   if (!e->trainer->stopped && !e->trainer->config.ranks)
@@ -50,13 +50,13 @@ static bool cut_short(Epoch *e) {
   return false;
 }
 
-/* Waits for queued work and sets *sums. If the work fails, the run no longer counts as stopped. */
+/* Waits for queued work and sets *sums. On an error, the run counts as failed, not as stopped. */
 static bool wait_for_sums(Epoch *e, EngineSums *sums, Error *error) {
   Engine *engine = e->trainer->engine;
   return engine->call->collect(engine, sums, error) || (e->trainer->stopped = false);
 }
 
-/* Waits for the epoch's training up to step `end`, and adds its sums to the trainer's position. */
+/* Waits until step `end` is trained. Adds the new loss and counts to the trainer's position. */
 static bool collect(Epoch *e, uint64_t end, Error *error) {
   Checkpoint *at = &e->trainer->position;
   EngineSums sums;
@@ -87,13 +87,13 @@ static void show_progress(const Epoch *e, double done) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* maximum number of rows of a window from the dataset */
+  uint64_t most;    /* maximum number of rows of a window, if rows come from the dataset */
   Loader loader;    /* the current window; its reader is NULL if rows come from the dataset */
   uint64_t windows; /* the number of windows so far */
 } Pass;
 
-/* Moves p->loader to the next window, or sets its `rows` to 0 if the pass has ended. Fails if the
-   file cannot be read, has changed, or has no rows. */
+/* Moves p->loader to the next window, or sets p->loader.rows to 0 at the end of the pass. Fails if
+   the file cannot be read, has changed, or has no rows. */
 static bool next_window(Trainer *t, Pass *p, Error *error) {
   TrainerFile *file = p->file;
   Loader *l = &p->loader;
@@ -144,7 +144,7 @@ static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
 
-/* Returns a window's steps. The rows are in file order in the first epoch unless is_whole. */
+/* Returns the steps of a window. In the first epoch, rows are in file order unless is_whole. */
 static TrainRange range_of(const Epoch *e, const Pass *pass) {
   const Training *training = &e->trainer->config.training;
   const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
@@ -161,8 +161,8 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Checks the loss up to step `end` and shows the progress. If is_whole, every call checks the loss.
-   Otherwise a call checks it if `patience` seconds have passed on the first rank's clock. */
+/* Shows the progress and checks the loss up to step `end`. If is_whole, every call checks the loss.
+   Otherwise the loss is checked about every `patience` seconds, by the clock of rank 0. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {
@@ -219,16 +219,16 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* In file order, one window gives the same result as several, unless the rows are augmented. */
+  /* Rows in file order that are not augmented give the same result in one window as in several. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  /* A resumed run has not read its rows yet. */
+  /* A resumed run reads its rows here. Other runs have read them in the first epoch. */
   bool good = !is_whole(e) || load_rows(t, &t->train, error);
   while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
-    if (pass.loader.reader && is_whole(e)) /* wait until all rows are read */
+    if (pass.loader.reader && is_whole(e)) /* train only after all rows are read */
       good = !is_stopped(e, t->position.step);
     else
       good = train_window(e, range_of(e, &pass), error);
@@ -241,7 +241,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   if (!good) cut_short(e);
   if (t->stopped) e->steps = t->position.step;
   if ((good || t->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
-  if (good && t->position.step > e->steps) /* the file may have changed */
+  if (good && t->position.step > e->steps) /* the file has lost rows since the save */
     return error_set(error,
                      "the saved run stands at step %" PRIu64
                      " of an epoch, but %s has only %" PRIu64 " steps",

@@ -1,5 +1,5 @@
-/* Kernels that test the emulator's watch, compiled like mlp-train's kernels. Some are wrong; some
-   only look wrong. Each PLANT has the expected report; its @N is the line N below PLANT.
+/* Kernels that test which mistakes the emulator reports. Some kernels are wrong; some only look
+   wrong. PLANT's second argument is the expected report, in which @N is the Nth line below PLANT.
    test_emulator.c compares the reports. tests/scenarios/mistakes.sh has students' mistakes. */
 #include "batch.cuh"
 
@@ -22,7 +22,7 @@ int planted;
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-/* Right. In each iteration, half of the lanes take the branch. So there are 8 requests, not 4. */
+/* A correct kernel. Half of a warp loads in each iteration, so a warp makes 8 requests, not 4. */
 PLANT(parted, "") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
@@ -31,8 +31,8 @@ PLANT(parted, "") {
   d[i] = sum;
 }
 
-/* Right. Each block transposes a tile through padded shared memory. After a fence and an atomic,
-   the last block adds up the tiles of all blocks. */
+/* A correct kernel. Each block transposes a tile through padded shared memory. After a fence and an
+   atomic, the last block adds up the tiles of all blocks. */
 __device__ unsigned arrived;
 PLANT(last_block_adds, "") {
   __shared__ float tile[SIDE][SIDE + 1];

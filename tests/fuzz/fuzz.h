@@ -19,7 +19,7 @@
     }                                                                                              \
   } while (0)
 
-/* Returns the name of a file in memory with the bytes. The file exists until the next call. */
+/* Returns the name of a file in memory that holds the bytes, until the next call of fuzz_file. */
 static const char *fuzz_file(const void *bytes, size_t size) {
   static int file = -1;
   static char path[64];

@@ -1,6 +1,6 @@
-/* Fuzzes the reader of pictures. The first byte of the input is the side of digits; the rest is the
-   file. Each digit found must lie within the picture, and its darkest ink must be 255. Here stb is
-   built with STBI_MAX_DIMENSIONS=1024, so that every input is read quickly. */
+/* Fuzzes the reader of pictures. The first byte of the input is a digit's side in pixels; the rest
+   is the file. Each digit found must lie within the picture, and its darkest ink must be 255. Here
+   stb is built with STBI_MAX_DIMENSIONS=1024, so that every input is read quickly. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -2,7 +2,7 @@
 # tests/test_checkpoint.c tests the files that mlp-train writes.
 printf '0,1,2,3\n1,4,5,6\n' >three.csv
 load='--device cpu --evaluate --test three.csv --load'
-# Write the numbers 1 to 14.
+# Writes the numbers 1 to 14 as float32.
 for float in 803f 0040 4040 8040 a040 c040 e040 0041 1041 2041 3041 4041 5041 6041; do
   printf %b "\0\0\x${float:0:2}\x${float:2}"
 done >floats
@@ -25,7 +25,7 @@ refused() {
   refuses 1 "cannot load $2: " $load $2
   said "$1"
 }
-# forgeries calls forge and refused for each line TEXT|HEADER|DATA of standard input.
+# forgeries reads lines TEXT|HEADER|DATA and calls, for each line, forge HEADER DATA and refused TEXT.
 forgeries() {
   local text header data
   while IFS='|' read -r text header data; do
@@ -108,7 +108,7 @@ END
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters and 22 momenta
-# put AT BYTES overwrites the content of forged.st with BYTES, from float number AT on.
+# put AT BYTES overwrites the data of forged.st with BYTES, from float number AT (from 0) on.
 put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st

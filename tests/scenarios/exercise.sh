@@ -9,13 +9,13 @@ holds "$kit/kernels" activation.h batch.cuh class cuda_try.h exercise.cu gpu.h k
 if grep -rnE --exclude-dir=build 'online\(|answers\.md|, seen\.largest' "$kit"; then die 'an answer'; fi
 diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find student-kit -path '*/build' -prune -o -type f -print | sort)
 
-# seals SOURCE seals the file. The output goes to the file out, the exit code to $status.
+# seals SOURCE builds the kit's sealed object of SOURCE. Output goes to the file out, the exit code to $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes build/sealed_emulator.o
 }
 
-# student BEFORE BODY writes student.cu: BEFORE, then a launcher of forward with this BODY.
+# student BEFORE BODY writes student.cu: the lines BEFORE, then launch_exercise_forward with this BODY.
 student() {
   cat >student.cu <<END
 #include "batch.cuh"

@@ -1,4 +1,4 @@
-# A page of --html, shown in a browser, must give the same answers to drawings as mlp-train.
+# Tests that a page of --html, shown in a browser, gives the same answers to drawings as mlp-train.
 digits 6000 300
 A='--device cpu --load model.st'
 ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 --mean 0.1 --std 0.5 \
@@ -31,7 +31,7 @@ for browser in chromium google-chrome ''; do
   [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
 done
 
-# near COUNT FILE FILE checks that both have COUNT numbers, which differ by at most 1e-4.
+# near COUNT FILE FILE checks that both files have COUNT numbers, and the same numbers within 1e-4.
 near() {
   paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
     NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }

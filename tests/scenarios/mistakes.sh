@@ -1,6 +1,6 @@
-# Tests that students' mistakes are found. Each row edits our answers to the exercise and has the
-# expected finding and its line. Edits of different functions share a file, since each function is
-# judged by itself. The names of mistakes come from the trial that found them.
+# Tests that students' mistakes are found. Each row of a table edits our answers to the exercise, and
+# says which message must come and for which line. Edits of different functions share a file, because
+# each function is judged by itself. The names of mistakes come from the trial that found them.
 . "$TOP/tests/support/kit.sh" graded/mistakes
 export MLP_TEST_LIMIT=10
 
@@ -8,9 +8,9 @@ patterns=() last=0
 sed 's~^#include "batch.cuh"~&\n#include <assert.h>~' "$answers" >base.cu
 cp base.cu exercise.cu
 
-# edits PART FROM TO replaces FROM in PART of exercise.cu. Sets $line to the edited line. PART is 0 for
-# the whole file, the number of a function, a number with h for its launch, 2l or 2m for code that 2
-# and 3 share, 1a or 1b for function 1 before or after its sum.
+# edits PART FROM TO replaces FROM in PART of exercise.cu. Sets $line to the edited line's number. PART
+# is 0 (the file), 1 to 4 (a kernel), 1h to 4h (a kernel's launcher), 1a or 1b (kernel 1 before or after
+# its sum), 2l (function look) or 2m (function merge).
 declare -A parts=([0]='1,$' [1]='/void forward(/,/^}/' [1a]='/void forward(/,/sum += x/' [1b]='/sum += x/,/^}/'
   [1h]='/^cudaError_t launch_exercise_f/,/^}/' [2]='/void softmax(/,/^}/' [2l]='/Seen look/,/^}/' [2m]='/Seen merge/,/^}/'
   [2h]='/^cudaError_t launch_exercise_s/,/^}/' [3]='/void loss(/,/^}/' [3h]='/^cudaError_t launch_exercise_l/,/^}/'
@@ -22,8 +22,8 @@ edits() {
   [ -n "$line" ] || die "nothing to edit: $2"
 }
 
-# judged ARGUMENT... checks that the findings about exercise.cu match all patterns. If only one function
-# was edited, only that function runs.
+# judged ARGUMENT... calls make in the kit and checks that its output about exercise.cu matches all
+# patterns. If only one function was edited, only that function runs.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
   cp exercise.cu "$kit/kernels/"
@@ -35,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused reads rows NAME~PART~FROM~TO~PATTERN from standard input. All their edits go into one
-# file, but a row whose NAME ends in ! begins a new file. @ in PATTERN is where the compiler reports the error.
+# refused reads rows NAME~PART~FROM~TO~PATTERN. It makes all their edits in one file, and checks that the compiler's
+# output matches each PATTERN. A NAME that ends in ! begins a new file. @ stands for file, line and "error:".
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -46,8 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED reads such rows for programs that compile. A row begins a new file if its function does not
-# come after the previous row's. A row with NAME + belongs to the row before it. @ is the edited line.
+# wrong SEED reads the same rows as refused, for mistakes that compile. Rows share a file while their
+# function numbers rise. A row with NAME + adds an edit to the row before it. @ stands for file and line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

@@ -1,5 +1,5 @@
 # Runs docs/colab.ipynb, cell by cell, in a copy of this checkout with the objects and programs of this
-# build. FLAGS makes `make` accept them as up to date. Without a GPU, cells that need one say so, and
+# build. FLAGS keeps `make` from building them again. Without a GPU, cells that need a GPU say so, and
 # the exercise runs on the emulator.
 case_ 'every cell of the notebook runs'
 if ! command -v python3 >/dev/null || [ "$PROGRAMS" != "$TOP" ]; then
@@ -10,7 +10,7 @@ else
     build/{src,kernels,emulated} mlp-* 2>/dev/null) >parts || true
   tar c -C "$TOP" --exclude='*.csv' -T parts | tar x -C mlp-train
   [[ ${MAKEFLAGS-} = *' -- '* ]] || MAKEFLAGS="${MAKEFLAGS-} -- "
-  # shellcheck disable=SC2016,SC2089 # make expands it
+  # shellcheck disable=SC2016,SC2089 # make expands $(shell ...)
   MAKEFLAGS+=' FLAGS=$$(shell\ cat\ build/flags) WERROR=0 EPOCHS=1 SETUP=0 SHAPE=5x7x3'
   # shellcheck disable=SC2090
   export MAKEFLAGS MNIST_SOURCE=/nowhere

@@ -1,5 +1,5 @@
 # Tests where an output goes, where it cannot go, and which paths are the same file.
-# tests/test_output.c tests modes.
+# tests/test_output.c tests the modes (permissions) of files.
 ok $T --epochs 1 --save net
 ask='--load net --device cpu --quiet --predict test.csv --output'
 ok $ask wanted
@@ -57,7 +57,7 @@ same a.csv train.csv
 case_ 'standard input and output may be any file'
 while read -r input output; do
   status=0
-  # shellcheck disable=SC2034,SC2094 # failed reads status; reading and writing one file is what must be refused
+  # shellcheck disable=SC2034,SC2094 # `failed` reads status; mlp-train must refuse to read and write one file
   "$MLP" $ask $output --predict $input <a.csv >>a.csv 2>err || status=$?
   failed 2 'are the same file'
 done <<'END'

@@ -1,6 +1,6 @@
-# A saved network is used with --pixel-max, --mean and --std of its training.
+# Tests that a saved network keeps the --pixel-max, --mean and --std with which it was trained.
 
-# pixels LARGEST COUNT prints COUNT rows with pixels scaled from 255 to LARGEST.
+# pixels LARGEST COUNT prints COUNT rows whose pixels are scaled: 255 becomes LARGEST.
 pixels() { rows $2 | awk -F, -v OFS=, '{ print $1, int($2 * '$1' / 255), int($3 * '$1' / 255) }'; }
 pixels 16 300 >dim.csv
 pixels 16 100 >dim_test.csv
@@ -21,7 +21,7 @@ printed 1 "accuracy +$(value test_accuracy kept.st | awk '{ printf "%.2f%%", 100
 mv out kept
 ok --load kept.st $evaluate --pixel-max 99
 same out kept
-# A file of another program does not have the scale, so the command line must give it.
+# A file that another program wrote does not hold the scale, so the command line must give the scale.
 edit 's/"options":"[^"]*"/"options":""/' kept.st other.st
 ok --load other.st $evaluate $scale
 same out kept

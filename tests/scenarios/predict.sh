@@ -2,7 +2,7 @@
 digits 600 400
 cut -d, -f2- digits_test.csv >unlabelled.csv
 A='--device cpu --load model.st'
-# The network is right in four of five rows, so it makes more mistakes than a picture shows.
+# The network is wrong in one of five rows, which makes more mistakes than --mistakes draws.
 ok --device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --epochs 8 \
   --save model.st --log run.jsonl --plot curves.png --weights weights.png \
   --mistakes mistakes.png --confusion confusion.png
@@ -33,7 +33,7 @@ ok $A --predict many.csv --probabilities --output whole.csv
 sed -n 7001,14000p many.csv >part.csv
 ok $A --predict part.csv --probabilities
 sed '1d; s/[0-9]*,//' out | cmp - <(sed -n '7002,14001s/[0-9]*,//p' whole.csv)
-# Evaluation must count these answers. Its loss must be the mean of -log(p).
+# --evaluate must count the same answers, and its loss must be the mean of -log(p of the label).
 ok $A --evaluate --test many.csv --json
 paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F, -v said="$(value loss out)" '
   $1 != NR { exit bad = 1 }
@@ -119,7 +119,7 @@ ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
 # known INPUTS CLASSES [BYTE] writes known.st, a network without hidden layers. Its biases come from
-# standard input. All bytes of its weights are BYTE or 0; if 0, the network's logits are its biases.
+# standard input. All bytes of its weights are BYTE. Without BYTE, weights are 0 and logits are biases.
 known() {
   local size=$(($1 * $2 * 4))
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],

@@ -1,5 +1,5 @@
-# Tests runs of several ranks, started by mpirun, on the CPU and, if there are two, on GPUs. They must
-# train the same network as one process.
+# Tests runs of several ranks, started by mpirun, on the CPU and, if there are two GPUs, on GPUs. Ranks
+# must train the same network as one process.
 digits 389 61 # 14 steps per epoch; the last step has 12 rows
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --weight-decay 0.01 --lr-schedule constant
   --train digits_train.csv --test digits_test.csv'
@@ -9,8 +9,8 @@ floats=19445
 parameters() {
   tail -c +$((9 + $(header_size $1))) $1 | head -c $((4 * floats)) | od -An -v -w4 -tf4
 }
-# near FILE OTHER [LIMIT] checks that the parameters' relative difference is below LIMIT. Rounding in 56
-# steps of float32 makes a difference of 2e-5. A wrong sum or row would make 1e-2.
+# near FILE OTHER [LIMIT] checks that the relative difference of the parameters is below LIMIT (default
+# 2e-5, for rounding in 56 steps). A wrong sum or row would make a difference of 1e-2.
 near() {
   paste <(parameters $1) <(parameters $2) | awk -v limit=${3:-2e-5} '
     { difference += ($1 - $2) ^ 2; norm += $2 ^ 2 }
@@ -52,8 +52,8 @@ ok $D --epochs 3 --resident no --save streamed
 RANKS=3 ok $D --epochs 3 --resident no --save net
 near net streamed
 
-# GPUs and CPUs round differently, so an input of a ReLU may be positive in only one of them.
-# test_engine_results.c says what difference that makes.
+# GPUs and CPUs round differently, so an input of a ReLU may be positive on GPUs and negative on the
+# CPU, or the other way round. test_engine_results.c says how much that changes the results.
 case_ 'ranks train on GPUs, at every level that takes them'
 if with_gpus $D; then
   for level in none layer step; do

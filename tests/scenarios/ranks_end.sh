@@ -1,4 +1,4 @@
-# Tests that all ranks of a run end together, soon, and with one sentence. Files that were saved are complete.
+# Tests that all ranks of a run end together and soon, print one sentence, and leave complete files.
 digits 389 61
 D='--device cpu --threads 1 --hidden 24,17 --batch 29 --train digits_train.csv --test digits_test.csv'
 
@@ -33,7 +33,7 @@ end_soon() {
   [ "$(value epoch net)" -ge 1 ]
   "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
 }
-# failed_once STATUS TEXT checks that only one rank printed the reason. mpirun may print more.
+# failed_once STATUS TEXT checks that only one rank printed a reason, with TEXT. mpirun may print more.
 failed_once() {
   [ $status = $1 ] || die "exit code $status: $(cat err)"
   said "$2"

@@ -1,5 +1,5 @@
-# Tests other data sets, as in docs/recipes.md. IDX files become CSV. Networks train with as many
-# classes as EMNIST has.
+# Tests other data sets, as in docs/recipes.md: converts IDX files to CSV, and trains networks with as
+# many classes as EMNIST has.
 
 # write_idx COUNT CLASSES writes pictures of 28 x 28 pixels as IDX files, images and labels, and as
 # plain.csv. Picture i has class i % CLASSES. Its pixels are the class number in binary.

@@ -1,6 +1,6 @@
 # Tests the scripts. Nothing is downloaded or installed: the first folder in PATH has stand-ins for the
 # programs that would do so.
-# shellcheck disable=SC2016 # stand-ins expand it
+# shellcheck disable=SC2016 # stand-ins expand the variables
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data
 unset NVCC CC CUDA CUBLAS MPI SETUP CLASS MNIST_SOURCE JOBS

@@ -63,8 +63,8 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# After the first signal, the run would end after training on a staging buffer, which takes seconds. A killed
-# run prints nothing.
+# The first signal ends the run only after it has trained on a staging buffer, which takes seconds. The second
+# signal kills the run, so that it prints nothing.
 case_ 'a second signal kills'
 start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
 printing 1 '^fusion '

@@ -1,5 +1,4 @@
-# Streaming a file takes the same memory for any number of rows: first $STREAM_ROWS rows, then
-# $STREAM_TIMES times as many.
+# Tests that streaming takes the same memory for $STREAM_ROWS rows as for $STREAM_TIMES times as many.
 count=${STREAM_ROWS:-20000} # more rows than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'
@@ -24,5 +23,6 @@ one=$peak
 measure digits_train.csv
 many=$peak
 echo "$count rows: $one KB; $((count * times)) rows: $many KB"
-# The pixels of 40000 more rows would take 31 MB. A sanitizer would keep freed memory.
+# If rows stayed in memory, 40000 more rows would take 31 MB. Sanitizers keep freed memory, so a
+# program that was built with a sanitizer is not checked.
 sanitized || [ $many -le $((one + 16 * 1024)) ]

@@ -3,12 +3,12 @@
 #
 # Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
 # rows from gzip files, with a random number of threads and, unless it would change the order of rows,
-# a random --resident. Way b gets signals, even SIGKILL, at random moments, and is resumed with a new
-# number of threads. Both ways must give the same saved networks, best networks and predictions and,
-# without SIGKILL, the same logs. After every signal but SIGKILL a run prints one sentence and leaves
-# no temporary file.
+# a random --resident. Signals, SIGKILL among them, end way b at random moments. It is then resumed
+# with a new number of threads. Both ways must give the same saved networks, best networks and
+# predictions and, without SIGKILL, the same logs. After a signal other than SIGKILL, a run prints one
+# sentence and leaves no temporary file.
 #
-# Each next case has the next seed. The first case that fails ends the scenario. Its folder is kept;
+# The seed grows by 1 with each case. The first case that fails ends the scenario. Its folder is kept;
 # the file `commands` in it lists the runs.
 # shellcheck disable=SC2034,SC2164,SC2206 # scenario.sh reads case_now and ends at a failed cd; no word has a space
 MOST_PIXELS=300000 # in a training file
@@ -24,22 +24,22 @@ mkdir -p "$place"
 cd "$place"
 echo "soak: seed $first, in $place"
 
-# ---- random choices: functions set variables, because $(...) would draw other numbers ---------
+# ---- random choices: functions set variables, because RANDOM in $(...) ignores the seed ------
 
 chance() { ((RANDOM % 100 < $1)); }
-# draw NAME LOW HIGH sets variable NAME to a random size. Small sizes are as frequent as large ones.
+# draw NAME LOW HIGH sets variable NAME to a random size, more often to a small one than to a large one.
 draw() {
   local most=$3
   while ((most / 2 > $2 && RANDOM % 2)); do most=$((most / 2)); done
   printf -v $1 %d $(($2 + RANDOM % (most - $2 + 1)))
 }
-# pick WORD... sets $picked to one of the words.
+# pick WORD... sets $picked to a random one of the words.
 pick() {
   local at=$((1 + RANDOM % $#))
   picked=${!at}
 }
 maybe() { ! chance "$1" || options+=("${@:2}"); }
-# write_rows COUNT SALT prints rows whose pixels often show the label.
+# write_rows COUNT SALT prints rows. In four of five rows, the first two pixels determine the label.
 write_rows() {
   awk -v count="$1" -v state=$((seed * 2 + $2)) -v inputs=$inputs -v classes=$classes 'BEGIN {
     for (row = 0; row < count; row++) {
@@ -57,7 +57,7 @@ launch() {
   echo "mlp-train $*" >>commands
   start "$@"
 }
-# ends_within SECONDS waits for the run's end. Only a run that SIGKILL ended may leave temporary files.
+# ends_within SECONDS fails unless the run ends in time. Only after SIGKILL may it leave temporary files.
 ends_within() {
   { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
@@ -76,7 +76,7 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT... sends a run a signal within this time. Succeeds if the signal ended the run.
+# interrupted MICROSECONDS ARGUMENT... signals a run within MICROSECONDS. Succeeds if the signal ended the run.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"
@@ -92,8 +92,8 @@ interrupted() {
   fi
   ((++signals))
 }
-# resumed MICROSECONDS ARGUMENT... runs way b. The run gets up to three signals, each within about
-# MICROSECONDS, the time that way a took.
+# resumed MICROSECONDS ARGUMENT... runs way b (see the top), ends it by up to three signals, and resumes
+# it after each. A signal comes within MICROSECONDS, the time that way a took.
 resumed() {
   local words=("${@:2}")
   for ((times = RANDOM % 4; times > 0; times--)); do
@@ -103,7 +103,7 @@ resumed() {
   whole "${words[@]}"
 }
 # epochs LOG prints the last line of each epoch in a log, without times. Training losses are printed
-# with 8 digits, because a resumed epoch adds up the sums of its parts, which rounds differently.
+# with only 8 digits, because the loss of a resumed epoch is rounded differently.
 epochs() {
   grep -E '^[0-9]+,[^,]*,[^,]' $1 | tac | sort -snu -t , -k 1,1 |
     awk -F , -v OFS=, '{ $3 = sprintf("%.8g", $3); $8 = $9 = $14 = ""; print }'

@@ -1,5 +1,5 @@
-/* CSV files for the tests of the dataset reader. These functions write a file, given or random, and
-   read it into a table. The file is x.csv in the working folder that folder.h creates. */
+/* CSV files for the tests of the dataset reader. These functions write given or random rows to the
+   file x.csv, in the working folder of folder.h, and read the file into a table. */
 #pragma once
 
 #include <zlib.h>
@@ -12,7 +12,7 @@ static const char path[] = "x.csv";
 TESTS_WITH(folder_enter, folder_close);
 
 static inline void write_file(const char *text, size_t length) {
-  remove(path); /* truncating the file instead may wait until its old data are on disk */
+  remove(path); /* faster than truncating, which may wait for the disk */
   folder_write_bytes(path, text, length);
 }
 
@@ -88,8 +88,8 @@ static inline void assert_read_rows(const Table *expected) {
 typedef struct {
   const char *text;
   const char *rows; /* the expected rows, each as "label,pixel,...;" */
-  int line, column; /* place of the error; 0 if the message names no place */
-  const char *what; /* the error's message after path and place; NULL if no error is expected */
+  int line, column; /* expected place of the error; 0 if the message names no place */
+  const char *what; /* expected error message without path and place, or NULL */
 } CsvCase;
 
 /* Writes a file of the first `length` bytes of row.text, which may contain zeros. Checks the result
@@ -115,7 +115,7 @@ static inline void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-/* Opens the file for 10 classes. On an error, try_reader returns NULL, open_reader fails. */
+/* Opens the file for 10 classes. Returns NULL on an error; open_reader then fails the test. */
 static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
   return dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);
@@ -181,7 +181,7 @@ static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   write_file(drawn.text, drawn.length);
 }
 
-/* Appends `text` to the archive as a gzip member. At least ZEROS zero bytes follow the archive. */
+/* Appends `text` to the archive as a gzip member. At least ZEROS zero bytes follow in memory. */
 enum { ZEROS = 2 << 20 };
 static inline void append_member(Text *archive, const char *text, size_t length) {
   z_stream stream = {.next_in = (unsigned char *)text, .avail_in = (unsigned)length};

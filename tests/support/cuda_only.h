@@ -9,7 +9,7 @@
 /* Checks that the call returns cudaSuccess. */
 #define CUDA_OK(call) check_cuda((call), cudaSuccess, #call, __LINE__)
 
-/* Checks that the call, a launcher, refuses its arguments. */
+/* Checks that a launcher's call returns cudaErrorInvalidValue. */
 #define CUDA_REFUSED(call) check_cuda((call), cudaErrorInvalidValue, #call, __LINE__)
 
 static inline void check_cuda(cudaError_t got, cudaError_t expected, const char *call, int line) {

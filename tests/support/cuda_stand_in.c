@@ -1,7 +1,7 @@
 /* A stand-in for the CUDA runtime, for machines without a GPU. mlp-train-faults links it in place
    of the runtime, and so runs all of mlp-train's host code. Device memory is host memory here, so
-   AddressSanitizer sees leaks and copies out of bounds. A call fails when fault.c says so. Only the
-   kernel that counts rows does anything.
+   AddressSanitizer sees leaks and copies out of bounds. A call fails when fault.c says so. Kernels
+   do nothing, except for the kernel that counts rows.
 
    $CUDA_STAND_IN selects the GPU and driver:
 
@@ -20,8 +20,8 @@
 #include "support/fault.h"
 #include "kernels.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"   /* most arguments are ignored */
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's calls have no prototypes */
+#pragma GCC diagnostic ignored "-Wunused-parameter"   /* most functions ignore arguments */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's functions have no prototypes */
 
 static cudaError_t last; /* the value that cudaGetLastError returns next */
 
@@ -35,8 +35,8 @@ static cudaError_t end(cudaError_t status) {
   return status;
 }
 
-/* Defines a call. If the call must fail, it only returns fails_by. Otherwise it does its work and
-   returns ends_by. */
+/* Defines a CUDA function. If a call must fail, the function only returns fails_by. Otherwise it
+   does `work` and returns ends_by. */
 #define CALL(name, fails_by, work, ends_by, ...)                                                   \
   cudaError_t name(__VA_ARGS__) {                                                                  \
     if (fault_cuda(__func__, __builtin_return_address(0))) return end(fails_by);                   \
@@ -45,7 +45,7 @@ static cudaError_t end(cudaError_t status) {
   }
 #define TRIES(name, work, ...) CALL(name, cudaErrorLaunchFailure, work, cudaSuccess, __VA_ARGS__)
 
-/* Defines a call that does its work even if it fails. */
+/* Defines a CUDA function that does `work` even if the call must fail. */
 #define DOES(name, work, ...)                                                                      \
   cudaError_t name(__VA_ARGS__) {                                                                  \
     work;                                                                                          \
@@ -99,7 +99,7 @@ CALL(cudaDeviceGetAttribute, cudaErrorLaunchFailure,
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Allocates memory with nonzero contents, since cudaMalloc promises no zeros either. */
+/* Allocates memory and fills it with nonzero bytes, because cudaMalloc does not clear memory. */
 static void *take(size_t size) {
   void *memory = fault_malloc(size);
   if (!memory) abort();
@@ -134,7 +134,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* Creates a graph even if the capture fails. The caller must destroy this graph. */
+/* Creates a graph even if the call fails. The caller must always destroy the graph. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -146,7 +146,7 @@ DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 static const void *sum_kernel; /* state.cu's kernel that counts rows */
 
-/* Code that nvcc adds to each kernel file calls these before main, to register its kernels. */
+/* nvcc adds code to each kernel file that calls these functions before main to register kernels. */
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }
@@ -173,7 +173,7 @@ CALL(cudaFuncGetAttributes, cudaErrorNoKernelImageForDevice,
      is("old-gpu") ? cudaErrorNoKernelImageForDevice : cudaSuccess,
      struct cudaFuncAttributes *attributes, const void *kernel)
 
-/* Reports that the driver does not have the function. */
+/* Reports that the driver lacks the function `name`. */
 #if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,

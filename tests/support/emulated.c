@@ -1,4 +1,4 @@
-/* The properties of the GPU, for kernel tests that run on the emulator. */
+/* The properties of the emulated GPU, for kernel tests that run on the emulator. */
 #include "engine/cuda/gpu_limits.h"
 #include "emulator/emulator.h"
 #include "engine/engine.h"

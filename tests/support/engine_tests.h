@@ -11,7 +11,7 @@
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-/* levels[] has one row per tested pair of level and precision. STEP and EPOCH are indices of rows.
+/* levels[] has a row for each tested level of fusion and precision. STEP and EPOCH are row indices.
    A function that takes such an index also takes CPU, which selects the CPU engine. */
 enum { CPU = -1, STEP = 2, EPOCH, QUICK_LEVELS, LEVELS = 7 };
 typedef struct {
@@ -33,9 +33,8 @@ static const TestedLevel cpu_and_levels[] = {
 };
 static const TestedLevel *const levels = cpu_and_levels + 1;
 
-/* Returns how many rows of levels[] are tested, from the first. Quick tests include the levels
-   whose kernels wait for each other. Kernels of other levels are similar or have their own tests.
-   */
+/* Returns the number of rows of levels[] to test. Quick tests leave out the last rows, whose
+   kernels are similar to others or have their own tests. */
 static inline int tested_levels(void) {
   return quick() ? QUICK_LEVELS : LEVELS;
 }
@@ -45,7 +44,7 @@ static inline int tested_levels(void) {
 enum { MOST_ENGINES = 16 };
 static Engine *engines[MOST_ENGINES];
 
-/* Returns the place of an engine in engines[], or a free place if the engine is NULL. */
+/* Returns the element of engines[] that holds the engine, or a free element if it is NULL. */
 static inline Engine **place_of(const Engine *engine) {
   foreach (place, engines)
     if (*place == engine) return (Engine **)place;
@@ -58,8 +57,8 @@ static inline void close_engine(Engine *engine) {
   engine->call->close(engine);
 }
 
-/* A fixture that closes each engine that open_config() opened and the test did not close. It also
-   frees memory. */
+/* A fixture that closes the engines that a test has opened with open_config() and not closed. It
+   also frees the test's memory. */
 static inline FIXTURE(close_engines) {
   foreach (place, engines)
     if (*place) close_engine(*place);
@@ -67,7 +66,7 @@ static inline FIXTURE(close_engines) {
   return 0;
 }
 
-/* Defines a test. The engines that it leaves open are closed afterwards. */
+/* Defines a test. Engines that the test leaves open are closed afterwards. */
 #define ENGINE_TEST(name) TEST_WITH(name, NULL, close_engines)
 
 /* ---- networks and rows ---------------------------------------------------------------------- */
@@ -80,19 +79,19 @@ typedef struct {
   float learning_rate, momentum, weight_decay;
   uint64_t steps; /* number of steps to train */
   uint64_t seed;  /* seed of the initial parameters */
-  bool flips;     /* rounding may change the sign of a ReLU's input: see assert_near in
-                     test_engine_results.c */
+  bool flips;     /* true if rounding may change the sign of a ReLU's input: see assert_near
+                     in test_engine_results.c */
   bool quick;
-  int lit; /* -1 to 7: lit / 8 is added to the share of pixels that are not 0 */
+  int lit; /* -1 to 7; the larger, the more pixels of make_data are not 0 */
 } Case;
 
-/* The usual values of the fields from learning_rate to quick. n is the number of steps. */
+/* Usual values of a Case's fields from learning_rate to quick, with n steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
-/* The seeds of cases without `flips` were chosen so that every input of a ReLU stays at least 2e-5
-   away from 0 in all steps of the reference. */
+/* If `flips` is false, the case's seed was chosen so that, in all steps of the reference, every
+   input of a ReLU is at least 2e-5 away from 0. */
 static const Case cases[CASES] = {
     {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
     {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
@@ -114,7 +113,7 @@ static inline const Case *busy_case(int level) {
 }
 
 /* Rows that a network can learn, because the label decides which pixels are more often bright. If
-   `lit` is 0, a sixth of the pixels is not 0, as in MNIST. There are no gaps between rows. */
+   the case's `lit` is 0, a sixth of the pixels is not 0, as in MNIST. Rows have no gaps. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
@@ -135,8 +134,8 @@ static inline Data make_data(const Case *c) {
   return d;
 }
 
-/* whole_batches returns `rows`, rounded up to a multiple of the batch. steps_of returns the number
-   of steps for `rows` rows. */
+/* whole_batches returns `rows`, rounded up to a multiple of the batch size. steps_of returns the
+   number of steps for `rows` rows. */
 static inline uint64_t whole_batches(const Case *c, uint64_t rows) {
   return round_up(rows, (uint64_t)c->batch);
 }
@@ -145,7 +144,7 @@ static inline uint64_t steps_of(const Case *c, uint64_t rows) {
   return whole_batches(c, rows) / (uint64_t)c->batch;
 }
 
-/* Returns the range of epoch number `epoch` over all rows. */
+/* Returns all steps of epoch number `epoch` over all rows. */
 static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
   return (TrainRange){.rows = c->rows,
                       .shuffled = epoch > 0,
@@ -155,7 +154,7 @@ static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
                       .dropout_key = 77 + epoch};
 }
 
-/* Calls `use` once per epoch with its range of steps. The last epoch's range may be shorter. */
+/* Calls `use` for each epoch, with the epoch's steps. The last epoch may have fewer steps. */
 static inline void for_steps(const Case *c, void (*use)(void *context, TrainRange range),
                              void *context) {
   const uint64_t steps = quick() ? c->steps / 2 : c->steps;
@@ -184,8 +183,8 @@ static inline EngineConfig config_of(const Case *c, Fusion fusion, uint64_t data
   return config;
 }
 
-/* Opens an engine of the level. Returns NULL if a selective level refuses the network. Then `error`
-   must give a reason. */
+/* Opens an engine of the level. Returns NULL if a selective level refuses the network, and checks
+   that `error` then gives a reason. */
 static inline Engine *open_config(EngineConfig config, int level) {
   config.training.fusion = levels[level].fusion;
   config.training.precision = levels[level].precision;
@@ -203,7 +202,7 @@ static inline Engine *open_level(const Case *c, int level, uint64_t dataset_rows
   return open_config(config_of(c, FUSION_AUTO, dataset_rows, staging_rows), level);
 }
 
-/* Sends rows [from, from + rows) of the data. They become the dataset's rows from first_row on. */
+/* Uploads rows [from, from + rows) of *d to the engine's dataset, from row first_row on. */
 static inline void send_rows(Engine *engine, int buffer, const Data *d, uint64_t from,
                              uint64_t rows, uint64_t first_row) {
   StagingBuffer s;
@@ -230,7 +229,7 @@ static inline Engine *open_loaded(const Case *c, int level, const Data *d) {
 
 typedef void Check(int level, const Case *c, const Data *data);
 
-/* Runs the check on a level and a case. Does nothing if the level refuses the case. */
+/* Runs the check for a level and a case, unless the level refuses the case. */
 static inline void check_level(Check *check, int level, const Case *c) {
   Engine *engine = open_level(c, level, c->rows, (uint64_t)c->batch);
   if (!engine) return;
@@ -239,8 +238,8 @@ static inline void check_level(Check *check, int level, const Case *c) {
   check(level, c, &data);
 }
 
-/* Defines two tests that call one check: one test for the CPU engine, one for the first `count`
-   levels on a GPU. The body of the check, a function of the level, follows. */
+/* Defines two tests that call one check: one for the CPU engine, and one for the first `count`
+   levels on a GPU. The macro is followed by the check's body, which may use `level`. */
 #define EACH_LEVEL(name, count)                                                                    \
   static void name(int level);                                                                     \
   ENGINE_TEST(name##_of_the_cpu) {                                                                 \
@@ -252,7 +251,7 @@ static inline void check_level(Check *check, int level, const Case *c) {
   }                                                                                                \
   static void name(int level)
 
-/* Like EACH_LEVEL, for a check on a case. `of` is the case; it may depend on `level`. */
+/* Like EACH_LEVEL, for a check that also gets a case. The case is `of`, which may use `level`. */
 #define CONTRACT(name, count, of)                                                                  \
   static Check check_##name;                                                                       \
   EACH_LEVEL(name, count) {                                                                        \
@@ -272,8 +271,8 @@ static inline EngineSums collect(Engine *engine) {
 
 /* The results of training. */
 typedef struct {
-  float *parameters;     /* start of a block of memory for all arrays */
-  float *momentum;       /* the second array; other optimizer arrays follow */
+  float *parameters;     /* the first array; all arrays are in one block of memory */
+  float *momentum;       /* the second array; the optimizer's other arrays follow */
   size_t floats, states; /* floats per array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;
@@ -318,8 +317,8 @@ static inline void assert_same_bits(const Outcome *a, const Outcome *b) {
   assert_memory_equal(a->parameters, b->parameters, (1 + a->states) * a->floats * sizeof(float));
 }
 
-/* Checks the same bits and equal sums. The losses may have a relative difference of up to `off`,
-   because float64 values may have been added in another order. */
+/* Checks that both outcomes have the same bits and equal counts. The relative difference of the
+   losses may be up to `off`, because float64 values may have been added in another order. */
 static inline void assert_same_outcome(const Outcome *a, const Outcome *b, double off) {
   assert_same_bits(a, b);
   assert_int_equal(a->sums.rows, b->sums.rows);
@@ -329,14 +328,14 @@ static inline void assert_same_outcome(const Outcome *a, const Outcome *b, doubl
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Returns the values as float64. */
+/* Returns a copy of the values in float64. */
 static inline double *doubles_of(const float *values, size_t count) {
   double *doubles = allocate(count, sizeof *doubles);
   reference_to_double(values, count, doubles);
   return doubles;
 }
 
-/* The float64 reference's run of a case. */
+/* A run of a case by the float64 reference. */
 typedef struct {
   EngineConfig config;
   const Data *data;

@@ -15,8 +15,8 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* These functions replace kernels/layer/hopper.cuh. A copy is complete at once. An mbarrier holds
-   only the number of its phase. No kernel that runs here has clusters. */
+/* These functions replace those of kernels/layer/hopper.cuh. A bulk copy is complete at once. An
+   mbarrier is only the number of its phase. There are no clusters. */
 #define HOPPER_CUH
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
@@ -64,7 +64,7 @@ const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
                                        {"TERMS_READY", TERMS_READY, true},
                                        {"Z_TAKEN", Z_TAKEN}};
 
-/* Returns a job whose addresses in the mail are offsets from the mail's start. */
+/* Returns the plan's job for mail at address 0, so that pointers into the mail are offsets. */
 static Job job_of(const TilesPlan &plan) {
   Job job = {};
   lay_out_job(plan.shape, *variant_of(plan.shape, (Way)plan.way), plan.extra_is_shared, &job);

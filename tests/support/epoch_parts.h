@@ -7,17 +7,17 @@
 extern "C" {
 #endif
 
-/* The kernel's named barriers. If any of these barriers is left out, a network of two hidden layers
-   whose Z1 is known before W1 must fail. */
+/* The kernel's named barriers. If a test leaves one out, training of the network `ahead` in
+   test_epoch_schedules.c must give wrong results. */
 typedef struct {
   const char *name;
   int id;
-  int elsewhere; /* not 0 if other networks need this barrier, too */
+  int elsewhere; /* not 0 if the network `little` also needs this barrier */
 } EpochBarrier;
 enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* The first of a pair of buffers in the mail. The second buffer follows it. Units are packets. */
+/* Two adjacent buffers of the mail. They start at packet `first`; each has `packets` packets. */
 typedef struct {
   const char *name;
   size_t first, packets;
@@ -25,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Returns the number of packets for the head. These packets are the first and carry stamps. */
+/* Returns the number of packets with logits. They are the first in the mail and carry stamps. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

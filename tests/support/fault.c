@@ -1,16 +1,16 @@
 /* Makes chosen calls of the process fail. In mlp-train-faults this file replaces functions of the C
-   library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. Files from
-   fopen and fdopen, and standard output, also use this file. The environment says what fails:
+   library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. Streams
+   from fopen and fdopen, and stdout, also call these functions. The environment says what fails:
 
      FAULT_AT=N     the Nth call since the process began fails
      FAULT_MORE=1   each later call of the same kind fails, too, as when a disk is full
      FAULT_CUDA=1   only calls of the CUDA runtime count
      FAULT_TOLD=F   the name of the first function that fails is written to file F
 
-   The first FEW calls from each place in the code count, and after them one in MANY. The reason is
-   stb: to encode a picture, it makes ten thousand allocations in two places. OpenMP's calls never
-   fail, because OpenMP ends the process if it gets no memory or threads. */
-#define _GNU_SOURCE /* RTLD_NEXT, dladdr, fopencookie */
+   Of the calls from one place in the code, only the first FEW count, and then one in MANY, because
+   stb makes ten thousand allocations in two places to encode a picture. OpenMP's calls never fail,
+   because OpenMP ends the process if it gets no memory or threads. */
+#define _GNU_SOURCE /* for RTLD_NEXT, dladdr and fopencookie */
 #undef _FORTIFY_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,16 +33,16 @@ typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUD
 /* The errno of each kind of failure. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* FAULT_AT; while it is 0, as before begin(), no call fails */
+static unsigned long at; /* FAULT_AT. While it is 0, as it is before begin(), no call fails */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
-static atomic_int broken = -1; /* the kind of the call that failed */
-/* True if this thread's calls count. That is so in the first thread and in threads that src/
-   started, but not while they start another thread. */
+static atomic_int broken = -1; /* the kind of the first call that failed, or -1 */
+/* True if this thread's calls count. Calls of OpenMP's threads do not count, nor do calls that
+   pthread_create makes. */
 static _Thread_local bool counts;
 
-/* The function that a function in this file replaces, in the sanitizer or the C library. */
+/* The original function, in the sanitizer or the C library, that this file replaces. */
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
@@ -53,7 +53,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Returns true if this call does not count, because its place in the code has made many. */
+/* Returns true if this call of `caller` does not count (see FEW and MANY at the top). */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -83,7 +83,7 @@ static bool fails(Kind kind, const char *name, const void *caller) {
   return true;
 }
 
-/* After the program's end nothing fails, so that gcov can write its files. */
+/* No call fails after the end of main, so that gcov can write its files. */
 __attribute__((destructor)) static void stop_failing(void) {
   at = 0;
 }
@@ -103,8 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* dlsym may allocate memory, so the linker must find the allocator. It takes the sanitizer's
-   functions if there are any, otherwise the C library's functions. */
+/* Defines an allocation function. The linker finds the original function, because dlsym itself may
+   allocate: the sanitizer's function if there is one, otherwise the C library's. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
@@ -124,7 +124,7 @@ void *fault_malloc(size_t size) {
   return real_malloc(size);
 }
 
-/* Replaces the sanitizer's strdup, which does not call malloc. */
+/* Replaces the sanitizer's strdup, which would not call the malloc above. */
 char *strdup(const char *text) {
   const size_t size = strlen(text) + 1;
   char *copy = malloc(size);
@@ -133,7 +133,7 @@ char *strdup(const char *text) {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-/* Defines a replacement that fails or calls the original function. */
+/* Defines a function that calls the original function, unless this call must fail. */
 #define FAILING(kind, type, name, parameters, arguments)                                           \
   type name parameters {                                                                           \
     return FAILS(kind, #name) ? -1                                                                 \
@@ -156,12 +156,12 @@ FAILING(RENAME, int, rename, (const char *from, const char *to), (from, to))
 FAILING(OPEN, int, mkostemp, (char *path, int flags), (path, flags))
 FAILING(MODE, int, fchmod, (int file, mode_t mode), (file, mode))
 
-/* Writing to standard error never fails, so that messages about failures are printed. */
+/* A write to standard error never fails, so that messages about failures are printed. */
 ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }
 
-/* Closes the file even if the call must fail, as Linux does. */
+/* Closes the file even if the call must fail. So does Linux. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
   const int cause = errno;
@@ -177,7 +177,7 @@ static ssize_t read_stream(void *cookie, char *bytes, size_t size) {
   return read((int)(intptr_t)cookie, bytes, size);
 }
 
-/* Returns 0 on failure, which fopencookie takes for an error. */
+/* Returns 0 on failure, because fopencookie takes 0 for an error. */
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   const ssize_t wrote = write((int)(intptr_t)cookie, bytes, size);
   return wrote < 0 ? 0 : wrote;

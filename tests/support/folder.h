@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 
-/* The tests' working folder, and the working folder before the tests. Both are absolute paths. */
+/* Absolute paths of the tests' working folder and of the working folder before the tests. */
 static char *folder, *folder_was;
 
 /* Fixtures of cmocka, for a group or for each test. folder_enter creates an empty folder in $TMPDIR
@@ -28,7 +28,7 @@ static inline FIXTURE(folder_close) {
 /* Defines a test that runs in a new, empty folder. */
 #define IN_FOLDER(name) TEST_WITH(name, folder_enter, folder_close)
 
-/* Returns the path of a file in the earlier working folder, the top of the checkout. */
+/* Returns the path of a file in folder_was, which is the top folder of the checkout. */
 static inline char *folder_before(const char *name) {
   return text_printf("%s/%s", folder_was, name);
 }
@@ -40,7 +40,7 @@ static inline FILE *folder_create(const char *path) {
   return file;
 }
 
-/* Write the bytes or the text to the file `path`, which they create or replace. */
+/* folder_write_bytes and folder_write create the file `path`, or replace its contents. */
 static inline void folder_write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = folder_create(path);
   assert_int_equal(fwrite(bytes, 1, size, file), size);

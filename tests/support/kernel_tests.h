@@ -142,13 +142,14 @@ static inline FIXTURE(kernels_close) {
   }                                                                                                \
   static void check(__VA_ARGS__)
 
-/* LAUNCH checks that a launcher queues its kernel. REFUSED checks that it refuses its arguments. */
+/* LAUNCH checks that launch_<name> returns cudaSuccess. REFUSED checks that it returns
+   cudaErrorInvalidValue. */
 #define LAUNCH(name, ...) CUDA_OK(launch_##name(__VA_ARGS__, stream))
 #define REFUSED(name, ...) CUDA_REFUSED(launch_##name(__VA_ARGS__, stream))
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Values as float64 on the host and as float32 on the device. Float32 holds them exactly. */
+/* Equal values as float64 on the host and as float32 on the device. Float32 holds them exactly. */
 typedef struct {
   double *host;
   float *d;
@@ -168,13 +169,13 @@ static inline Values values_between(double low, double high, size_t count, uint6
   return both_sides(values, count);
 }
 
-/* Returns values of both signs, most of them positive. Sums of their products are seldom near 0,
-   where a relative error would mean nothing. */
+/* Returns values of both signs, most of them positive, so that sums of their products are seldom
+   near 0. (A relative error near 0 means nothing.) */
 static inline Values random_values(size_t count, uint64_t seed) {
   return values_between(-0.25, 1, count, seed);
 }
 
-/* Returns values of both signs; every fifth is 0 or -0. */
+/* Returns values of both signs. Every fifth value is 0 or -0. */
 static inline Values signed_values(size_t count, uint64_t seed) {
   double *values = host_doubles(count);
   reference_fill(values, count, -1, 1, seed);
@@ -186,20 +187,19 @@ typedef struct {
   int rows, in, out;
 } Shape;
 
-/* The number of values in a layer's input, output and weights. */
+/* The numbers of values in a layer's input, output and weights. */
 #define x_count(s) area((s).rows, (s).in)
 #define z_count(s) area((s).rows, (s).out)
 #define w_count(s) area((s).out, (s).in)
 
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
-/* Returns the relative error, in the Euclidean norm, allowed to a float32 sum of `terms` products
-   with `others` further roundings. When products are added one by one, the k-th rounding is up to
-   2^-24 of the k-th partial sum. Roundings are almost random, so their squares add. Plain loops
-   have a measured error of sqrt(terms) 2^-24 / 4; sums of partial sums have less. The bound
-   sqrt(terms) 2^-24 leaves a correct kernel a factor of 4. Each further rounding is up to 2^-24,
-   and all may have the same sign. A tf32 kernel fails: it rounds every factor by up to 2^-11, which
-   makes an error of 2e-4 for any number of terms. The bound is only 4e-6 even for 4096 terms. */
+/* Returns the allowed relative error, in the Euclidean norm, of a float32 sum of `terms` products
+   that is rounded `others` more times. When products are added one by one, the k-th rounding is up
+   to 2^-24 of the k-th partial sum. Roundings are almost random, so their squares add. The measured
+   error of plain loops is a quarter of sqrt(terms) 2^-24. Each further rounding is up to 2^-24, and
+   all may have the same sign. A tf32 kernel fails: it rounds every factor by up to 2^-11, so its
+   error is 2e-4 for any number of terms. The bound is only 4e-6 even for 4096 terms. */
 static inline double bound(int terms, int others) {
   return (sqrt(terms) + others) * 0x1p-24;
 }
@@ -207,16 +207,16 @@ static inline double bound(int terms, int others) {
 /* Returns the bound for a kernel on tensor cores that splits floats into sums of fp16 or bf16
    terms. `split` is the relative error of the splits. Tensor cores add 16 products at once and
    truncate the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores",
-   2021). So errors have the same sign and grow with `terms`. In a model with 2 bits more than
-   float32, the error is terms 2^-24 / 15. The bound's terms / 4 leaves a factor of 4. With many
-   terms, tf32 would pass; with few terms, in the same kernels, tf32 fails. */
+   2021). So errors have the same sign and grow with `terms`. A model that keeps 2 bits more than
+   float32 predicts an error of terms 2^-24 / 15, and the bound allows terms 2^-24 / 4. A kernel
+   that used tf32 by mistake would fail with few terms. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The relative error of a product whose factors are split into 2 or 3 bf16, or 1 or 2 fp16 terms.
-   Two bf16 are within 2^-18 of a float, two fp16 within 2^-22, one fp16 within 2^-11. The kernels
-   skip the product of the two last terms, an error of the same size. tf32 terms would fail. */
+/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. The
+   sum of two bf16 is within 2^-18 of the float; three are exact. Two fp16 are within 2^-22; one is
+   within 2^-11. The kernels skip the product of the two last numbers, an error of the same size. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
@@ -287,7 +287,7 @@ static inline double *expect_input_gradient(const double *dz, const double *w, S
   return dx;
 }
 
-/* Returns a new array with b added to each row of z, and ReLU applied if `activates`. */
+/* Returns a new array: z with b added to each row and, if `activates`, with ReLU applied. */
 static inline double *add_bias(const double *z, const double *b, Shape s, bool activates) {
   double *y = copy_of(z, z_count(s));
   for (size_t i = 0; i < z_count(s); i++) y[i] += b[i % (size_t)s.out];
@@ -300,18 +300,18 @@ static inline double *add_bias(const double *z, const double *b, Shape s, bool a
 typedef struct {
   BatchView view;
   StepState state;
-  uint8_t *pixels; /* pixels, labels, order: the host's copies of the arrays in view */
+  uint8_t *pixels; /* pixels, labels and order are host copies of the device arrays in `view` */
   uint16_t *labels;
   uint32_t *order;
   uint32_t dataset_rows;
-  int filled; /* rows of the batch that belong to the step */
+  int filled; /* number of the batch's rows that belong to the step */
 } Batch;
 
 enum { OFFSET = 3, UPDATES = 5, FIRST_ROW = 4 };
 
 static const float learning_rate = 0.001f; /* the learning rate in every batch's state */
 
-/* Returns the index of the batch's row r in the dataset. */
+/* Returns the dataset index of row r of the batch. */
 static inline uint32_t batch_row(const Batch *b, int r) {
   uint32_t p = b->state.position + OFFSET + (uint32_t)r;
   if (p >= b->state.end) p = b->state.end - 1;
@@ -362,8 +362,8 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. Every second call
-   of for_all_shapes() gets a shuffled batch. */
+/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. It is shuffled in
+   every second test that for_all_shapes() calls. */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
@@ -410,11 +410,11 @@ typedef struct {
   LayerInput input; /* the batch's pixels, or x.d */
   Values x, w, b;   /* if the input is pixels, x holds the scaled pixels */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
-  int roundings;    /* roundings of an output value, without those of its sum */
+  int roundings;    /* number of roundings of an output value besides those of its sum */
 } Forward;
 
-/* If the input is pixels, a third of the rows lie beyond the range's end. The reference uses scaled
-   pixels that are not rounded to float32. */
+/* Makes a layer's data. If the input is pixels, a third of the rows lie beyond the range's end. z
+   is computed from scaled pixels that are not rounded to float32. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
@@ -432,8 +432,8 @@ static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   return f;
 }
 
-/* A layer's parameters and their momenta. All values are at least 1. An update of any shape changes
-   them by less than 1. */
+/* A layer's parameters (w and b) and their momenta (vw and vb). Parameters are from 1 to 2, so that
+   an update, which changes them by less than 1, does not make them 0. */
 typedef struct {
   Values w, b, vw, vb;
 } Parameters;
@@ -447,8 +447,8 @@ static inline Parameters random_parameters(Shape s, uint64_t seed) {
 enum { RULES = 3 };
 static const UpdateRule rules[RULES] = {{0.0f, 0.0f}, {0.9f, 0.0f}, {0.9f, 0.05f}};
 
-/* Compares w and v on the device with the reference's w and v after an update by gradient g. Each
-   array has `count` values. */
+/* Checks that w and v on the device are near the reference's w and v after an update by gradient g.
+   Each array has `count` values. */
 static inline void assert_updated(const char *what, Shape s, Values w, Values v, const double *g,
                                   size_t count, UpdateRule rule, double limit) {
   double *new_w = copy_of(w.host, count), *new_v = copy_of(v.host, count);
@@ -458,16 +458,16 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
   assert_near(what, s, w.d, new_w, count, limit);
 }
 
-/* A layer to be updated, with the input and the output gradient of the update. */
+/* A layer to be updated, with its input, its output gradient and the expected gradient. */
 typedef struct {
   Shape shape;
   bool pixels;     /* true if the input is the batch's pixels */
-  Values x, dz;    /* x is as in Forward; dz is 0 in rows beyond the step */
-  double *dw, *db; /* the reference's gradient */
+  Values x, dz;    /* x: see Forward; dz: gradient of the output, 0 in rows beyond the step */
+  double *dw, *db; /* the reference's gradients of w and b */
   Parameters p;
 } Layer;
 
-/* Makes a layer with the parameters random_parameters(s, seed + 2). */
+/* Makes a layer whose parameters are random_parameters(s, seed + 2). */
 static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_t seed) {
   Layer l = {.shape = s, .pixels = pixels};
   l.x = pixels ? both_sides(batch_input(batch, s.in), x_count(s)) : random_values(x_count(s), seed);
@@ -475,8 +475,8 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   reference_fill(dz, z_count(s), -0.25, 1, seed + 1);
   for (size_t i = area(batch->filled, s.out); i < z_count(s); i++) dz[i] = 0;
   l.dz = both_sides(dz, z_count(s));
-  double *transposed = host_doubles(z_count(s)); /* dZ^T: the function for an input's
-                                                    gradient computes dW = dZ^T X */
+  double *transposed = host_doubles(z_count(s)); /* dZ^T, with which
+                                                    expect_input_gradient computes dW = dZ^T X */
   for (int r = 0; r < s.rows; r++)
     for (int o = 0; o < s.out; o++) transposed[cell(o, s.rows, r)] = dz[cell(r, s.out, o)];
   l.dw = expect_input_gradient(transposed, l.x.host, (Shape){s.out, s.in, s.rows});
@@ -486,7 +486,7 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks W and b after an update. `split` is the error of the kernel's split into terms. */
+/* Checks W, b and momenta after an update. `split` is as in split_bound. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
                                         double split) {
   const Shape s = l->shape;
@@ -505,7 +505,7 @@ static inline void assert_layer_untouched(const Layer *l) {
   assert_untouched(l->p.vb, out);
 }
 
-/* Checks the arrays of a stored gradient against the reference. */
+/* Checks that the gradient in *stored is near the reference's gradient. */
 static inline void assert_layer_gradient(const char *what, const Layer *l,
                                          const LayerUpdate *stored, double limit) {
   const Shape s = l->shape;
@@ -513,8 +513,8 @@ static inline void assert_layer_gradient(const char *what, const Layer *l,
   assert_near("its bias", s, stored->d_gb, l->db, (size_t)s.out, limit);
 }
 
-/* Returns the argument with which a launcher updates the layer. The next function returns an
-   argument with which the launcher only stores the gradient, in new arrays. */
+/* update_of returns the argument that makes a launcher update the layer. gradient_of returns the
+   argument that makes a launcher only store the gradient, in new arrays. */
 static inline LayerUpdate update_of(const Layer *l) {
   return (LayerUpdate){.d_x = l->pixels ? NULL : l->x.d,
                        .d_dz = l->dz.d,
@@ -536,10 +536,11 @@ static inline LayerUpdate gradient_of(const Layer *l) {
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
-/* Shapes chosen by hand; TEST_QUICK has only the first QUICK_SHAPES. RANDOM_SHAPES more are drawn.
-   If a size is a multiple of 4, kernels read four values at once. They use tiles of 64 x 64 if that
-   makes at least 64 tiles. Shapes have more and fewer tiles, forward (rows, out) and backward
-   (rows, in), with partial tiles at the edges. Some, all multiples of 4, use medium tiles. */
+/* Shapes chosen by hand. RANDOM_SHAPES random shapes are tested, too. With TEST_QUICK, only the
+   first QUICK_SHAPES of the list are tested. Kernels read four values at once if a size is a
+   multiple of 4, and use tiles of 64 x 64 if there are at least 64 such tiles. The list has shapes
+   with more and with fewer tiles, forward (rows, out) and backward (rows, in), and with partial
+   tiles at the edges. Some shapes, all with multiples of 4, use medium tiles. */
 enum { QUICK_SHAPES = 9, RANDOM_SHAPES = 24 };
 static const Shape listed[] = {
     {1, 1, 1},        {1, 63, 65},    {7, 63, 65},    {65, 50, 10},     {61, 20, 36},
@@ -556,8 +557,7 @@ static inline int pick(uint64_t counter, int word, int low, int high) {
   return low + (int)(w.word[word] % (uint32_t)(high - low + 1));
 }
 
-/* Calls check_shape, then finish(), for each shape. The first shape gets *seed, which grows by 1000
-   after each shape. */
+/* For each shape, calls check_shape(shape, *seed) and finish(), then adds 1000 to *seed. */
 static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *check_shape,
                               uint64_t *seed) {
   for (size_t i = 0; i < count; i++, *seed += 1000) {
@@ -566,7 +566,7 @@ static inline void for_shapes(const Shape *shapes, size_t count, CheckShape *che
   }
 }
 
-/* Like for_shapes, for all shapes above or, with TEST_QUICK, for the first QUICK_SHAPES. */
+/* Calls for_shapes with all listed and random shapes or, with TEST_QUICK, only QUICK_SHAPES. */
 static inline void for_all_shapes(CheckShape *check_shape) {
   uint64_t seed = 0;
   for_shapes(listed, quick() ? QUICK_SHAPES : LENGTH(listed), check_shape, &seed);
@@ -575,8 +575,8 @@ static inline void for_all_shapes(CheckShape *check_shape) {
                &seed);
 }
 
-/* Calls `check`, then finish(), for short and long batches. The layers are all different; there are
-   MAX_UPDATES of them, the most that one launch may update. */
+/* Calls `check`, then finish(), for batches of 7 to 1500 rows. Each call gets MAX_UPDATES layers of
+   different widths, the most that one launch may update. */
 static inline void for_many_layers(void (*check)(const Batch *batch, const Layer *layers)) {
   static const int batch_rows[] = {7, 65, 449, 1500};
   static const int widths[MAX_UPDATES + 1] = {50, 333, 68, 207, 132, 1, 2, 165, 10};

@@ -40,7 +40,7 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
 typedef struct {
   const Training *training; /* for label_smoothing and dropout */
   uint64_t key;             /* random key of dropout */
-  uint32_t first;           /* position of the first row */
+  uint32_t first;           /* position of the step's first row in the epoch */
 } Step;
 
 /* Applies dropout to hidden layer l's output or its gradient, (rows, size). l counts from 1. */
@@ -138,7 +138,7 @@ void reference_gradient(const Network *network, const double *parameters, const 
   gradient_of(network, &plain, parameters, x, labels, rows, gradient, sums);
 }
 
-/* Updates every layer's parameters by `gradient`. `update` is the update's number in the run. */
+/* Updates every layer's parameters by `gradient`. `update` is the number of this update, from 1. */
 static void update_network(const Network *n, const Training *training, double rate, uint64_t update,
                            double *parameters, double *state, const double *gradient) {
   double *v = training_moments(training) > 1 ? state + n->floats : state;
@@ -151,15 +151,15 @@ static void update_network(const Network *n, const Training *training, double ra
     }
 }
 
-/* Runs a training step on the rows at positions [first, first + rows). `update` is the
-   update's number in the run. */
+/* Trains one step, on the rows at positions [first, first + rows) of the epoch. `update` is the
+   number of this update, from 1. */
 static void train_step(const EngineConfig *config, double *parameters, double *state,
                        const uint8_t *pixels, size_t stride, const uint16_t *labels,
                        const TrainRange *range, uint64_t first, int rows, uint64_t update,
                        EngineSums *sums) {
   const Network *n = &config->network;
   const Training *training = &config->training;
-  double *average = training->ema > 0 ? parameters : NULL; /* moving average of the weights */
+  double *average = training->ema > 0 ? parameters : NULL; /* moving average, or NULL */
   if (average) parameters = state + training_moments(training) * n->floats;
   double *x = reference_zeros(area(rows, n->size[0]), sizeof *x);
   double *gradient = reference_zeros(n->floats, sizeof *gradient);

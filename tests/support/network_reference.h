@@ -1,5 +1,5 @@
-/* Trains a network in float64 loops, by calling the operations of exercise/reference.h. The rules
-   in that file hold here, too. The last functions fill and compare arrays. */
+/* Trains a network in float64 with the functions of exercise/reference.h. As in that file, matrices
+   are row-major and arguments are not checked. */
 #pragma once
 
 #include "exercise/reference.h"
@@ -7,7 +7,7 @@
 /* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
-/* Runs update number `update`, from 1. m is the momentum or first moment, v the second moment. */
+/* Updates w, m (momentum or first moment) and v (second moment) by g. `update` counts from 1. */
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update);
 
@@ -42,6 +42,6 @@ void reference_fill_labels(uint16_t *out, size_t count, int classes, uint64_t se
 
 void reference_to_float(const double *in, size_t count, float *out);
 
-/* Returns ||out - ref|| / ||ref||, or INFINITY if a value is not finite or if only ref is all
-   zero. */
+/* Returns ||out - ref|| / ||ref||. Returns INFINITY if a value is not finite, or if ref is all
+   zeros and out is not. */
 double reference_relative_error(const float *out, const double *ref, size_t count);

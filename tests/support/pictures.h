@@ -1,5 +1,5 @@
-/* Draws grey pictures with digits, for the tests of image.c and photograph.c. The picture's file is
-   in the working folder of folder.h. */
+/* Draws grey pictures with digits, for the tests of image.c and photograph.c. Pictures are written
+   to x.img, in the working folder of folder.h. */
 #pragma once
 
 #define STB_IMAGE_WRITE_IMPLEMENTATION

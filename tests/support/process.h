@@ -9,11 +9,11 @@
 /* Waits for a child. Returns its exit code, or -N if signal N ended it. */
 int process_status(pid_t child);
 
-/* The result of a process that did some work. */
+/* The result of a process that called the function `work`. */
 typedef struct {
-  int status;     /* the value that the work returned, or -N if signal N ended it */
-  long kilobytes; /* the most memory that it took */
-  Error error;    /* set by the work */
+  int status;     /* the value that `work` returned, or -N if signal N ended the process */
+  long kilobytes; /* peak memory of the process */
+  Error error;    /* the Error that `work` set */
 } Ended;
 
 Ended process_do(int (*work)(void *context, Error *why), void *context);

@@ -18,7 +18,8 @@
 #   until_ COMMAND...          waits until the command succeeds; fails if the background run ends first
 #   printing COUNT REGEX       waits until COUNT lines of the background run's output match
 #   finish                     waits for the end of the background run
-#   interrupt SIGNAL TEXT      sends it the signal; it must end soon and print a line with TEXT
+#   interrupt SIGNAL TEXT      sends the signal to the background run, which must end soon and print a
+#                              line with TEXT
 #   said TEXT                  checks that the last run printed TEXT on standard error
 #   printed COUNT REGEX        checks that COUNT lines of the last run's output match
 #   same FILE FILE             checks that both files have the same bytes
@@ -29,7 +30,7 @@
 #   same_network FILE FILE     checks that both checkpoints have the same tensors and accuracies
 #   is_png FILE...             checks that all of the files are PNG files
 #   with_header TEXT           prints a checkpoint with header TEXT and the data of standard input
-#   edit SED FROM TO           copies a checkpoint; sed edits the header, which is one line of JSON
+#   edit SED FROM TO           copies a checkpoint; the sed script edits its header, one line of JSON
 #   with_ranks                 true if RANKS=N (see below) works here; otherwise skips the case
 #   process_of RANK            prints the process id of a rank of the background run
 #   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
@@ -37,8 +38,7 @@
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   holds FOLDER NAME...       checks that the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels; the label in line BAD is too large
-#   skip_ REASON               skips the case. The commands up to the next case_ must not run, so use
-#                              `if ...; then skip_ 'no GPU'; else ...; fi`
+#   skip_ REASON               skips the case: `if ...; then skip_ 'no GPU'; else ...; fi`
 #   die TEXT                   makes the case fail; TEXT is the reason
 #
 # $T holds the options of a run that trains on train.csv and test.csv in a millisecond. $TOP is the
