@@ -62,13 +62,13 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   return true;
 }
 
-/* Scores the chosen functions and sets *sum to the numbers of right and of fused functions. Returns
-   false if the scorecard cannot be made or written, but true if a function is wrong. */
+/* Scores the chosen functions, prints the scorecard and sets *sum. Returns false only if the
+   scorecard cannot be made or written, not if a function is wrong. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
   ExerciseScore scores[ALL_TASKS];
   ExerciseChoice choice = {.count = TASKS};
   uint32_t drawn = 1;
-  /* The seed is a random number of the system, so that no student knows it beforehand. */
+  /* For --grade, the system draws a random seed, which no student knows beforehand. */
   if (a->seed == NO_SEED && a->grade && getentropy(&drawn, sizeof drawn) != 0)
     return error_set(error, "the system has no seed to give: choose one with --seed");
   if (a->seed == NO_SEED) a->seed = drawn;

@@ -8,7 +8,7 @@
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 
-/* The record that messages suggest to a user who has no GPU. */
+/* An error message suggests this record to a user who has no GPU. */
 #define SHOWN "docs/results/lab-h100.json"
 
 #ifdef ON_EMULATOR
@@ -25,7 +25,7 @@ typedef struct {
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed;         /* the value of --size */
-  Record known, measured; /* the record of --from, or a list of all topics; this run's results */
+  Record known, measured; /* record of --from or else all topics; results of this run */
   bool wrong;             /* true if a rung is wrong or could not run */
 } Lab;
 
@@ -152,8 +152,7 @@ static bool list(const Lab *lab, Error *error) {
   return true;
 }
 
-/* Measures a problem at all sizes if all rungs are timed and --size is not given, otherwise at one
-   size. */
+/* Measures a problem at all sizes, or at one size if --check, --rung or --size is given. */
 static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error *error) {
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;

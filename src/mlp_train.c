@@ -155,7 +155,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   return OPTIONS_RUN;
 }
 
-/* Runs the command that the options ask for. *signal is set as by train_command (commands.h). */
+/* Runs the command that the options ask for. train_command (commands.h) sets *signal. */
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
@@ -190,7 +190,7 @@ int main(int argc, char **argv) {
   report.aside = ranks_number(ranks) == 0 &&
                  (options.quiet || options.json || (*options.predict && !*options.output));
   if (ranks)
-    report.shows_progress = false; /* ranks see a terminal even if mpirun writes to a file */
+    report.shows_progress = false; /* mpirun gives ranks a terminal even if it writes to a file */
   bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
   if (!done && interrupt_pending() && !ranks) {
@@ -199,8 +199,7 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* Report before ranks_close: once a rank has ended with a signal's status, mpirun ends the other
-     ranks. */
+  /* Report before ranks_close. When one rank ends with a signal's status, mpirun ends the rest. */
   if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
   return ended_by ? 128 + ended_by : 0;

@@ -4,11 +4,11 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 
-/* Rows of a staging buffer; 8192 rows of MNIST take 6 MB. With fewer rows, training would start
-   earlier, but its launches would be too short. */
+/* A staging buffer has about this many rows. 8192 rows of MNIST take 6 MB. With smaller buffers,
+   training would start earlier, but each launch would train too few rows. */
 enum { LOADER_ROWS = 8192 };
 
-/* Returns LOADER_ROWS rounded down to a multiple of `batch` or, if `batch` is larger, `batch`. */
+/* Returns the largest multiple of `batch` up to LOADER_ROWS, but at least `batch`. */
 static inline uint64_t loader_staging_rows(int batch) {
   return (uint64_t)(batch < LOADER_ROWS ? LOADER_ROWS / batch * batch : batch);
 }
@@ -18,14 +18,14 @@ typedef struct {
   Engine *engine;
   DatasetReader *reader;
   uint64_t start; /* the dataset row to which the reader's first row goes */
-  bool ring;      /* streaming: buffer s always goes to dataset row start + s * staging_rows */
-  uint64_t first_row, rows; /* the window: dataset rows [first_row, first_row + rows) */
-  uint64_t done;            /* rows of all windows so far */
-  int index;                /* the next staging buffer, 0 or 1 */
+  bool ring;      /* true means that buffer s always goes to dataset row start + s * staging_rows */
+  uint64_t first_row, rows; /* the latest window: dataset rows [first_row, first_row + rows) */
+  uint64_t done;            /* number of rows read so far */
+  int index;                /* staging buffer to fill next, 0 or 1 */
 } Loader;
 
-/* Reads the next rows and queues their upload. rows == 0 afterwards means that no rows are left.
-   Every window but the last fills a staging buffer, so a step never straddles two windows. Fails if
+/* Reads the next window (up to staging_rows rows) and queues its upload. Sets loader->rows to 0 if
+   no rows are left. Only the last window is shorter, so no step needs rows of two windows. Fails if
    the reader or the engine fails, if the dataset is too small, or if a row has the wrong number of
    pixels. */
 bool loader_next(Loader *loader, Error *error);

@@ -1,5 +1,5 @@
-/* The settings of training. An option of cli/options.c writes its value straight into a field here,
-   in the type and the unit that an engine uses. */
+/* The settings of training. cli/options.c stores the value of an option directly in a field of
+   these structs, in the type and the unit that an engine uses. */
 #pragma once
 
 #include <math.h>
@@ -10,19 +10,19 @@
 
 typedef enum {
   SCHEDULE_STEP,     /* each epoch after the warm-up multiplies the rate by `decay` */
-  SCHEDULE_CONSTANT, /* constant after the warm-up */
-  SCHEDULE_COSINE,   /* half a cosine, from 1 towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
-  SCHEDULE_LINEAR,   /* falls linearly from 1 towards 0 */
+  SCHEDULE_CONSTANT, /* the rate is constant after the warm-up */
+  SCHEDULE_COSINE,   /* falls along half a cosine towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
+  SCHEDULE_LINEAR,   /* the rate falls linearly towards 0 */
 } LrScheduleKind;
 
 typedef struct {
   LrScheduleKind kind;
   float rate, decay;
-  int warmup; /* number of epochs at the start in which the rate rises to its full value */
+  int warmup; /* number of warm-up epochs, in which the rate rises */
 } LrSchedule;
 
-/* Returns the learning rate of epoch `epoch` of `epochs`, counted from 0. Warm-up epoch e of w has
-   (e + 1) / (w + 1) of the full rate (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+/* Returns the learning rate of epoch `epoch` (from 0) of `epochs`. Warm-up epoch e multiplies it by
+   (e + 1) / (warmup + 1) (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
@@ -36,12 +36,12 @@ static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, in
 }
 
 typedef enum {
-  FUSION_AUTO,     /* the fastest level that supports network, batch and device */
+  FUSION_AUTO,     /* the fastest level that supports the network, the batch and the device */
   FUSION_NONE,     /* one kernel per operation */
-  FUSION_LAYER,    /* one kernel per layer and direction */
-  FUSION_STEP,     /* the kernels of a step in one graph */
+  FUSION_LAYER,    /* one kernel per layer and direction (forward, backward) */
+  FUSION_STEP,     /* all kernels of a step in one CUDA graph */
   FUSION_EPOCH,    /* all steps of an epoch in one kernel */
-  FUSION_EXERCISE, /* kernels/exercise.cu, which the reader edits; auto never picks this level */
+  FUSION_EXERCISE, /* the student's kernels (kernels/exercise.cu); FUSION_AUTO never picks this */
 } Fusion;
 static const char *const training_fusions[] = {
     [FUSION_AUTO] = "auto",      [FUSION_NONE] = "none",   [FUSION_LAYER] = "layer",
@@ -50,10 +50,10 @@ static const char *const training_fusions[] = {
 
 typedef enum {
   PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* products at least as accurate as tf32, if they are faster than fp32 */
+  PRECISION_TF32, /* matrix products at least as accurate as tf32, where that is faster */
 } Precision;
 
-/* The network reads a pixel p as (p / max - mean) / std. Zeros mean the defaults 255, 0, 1. */
+/* The network reads a pixel p as (p / max - mean) / std. max 0 means 255, and std 0 means 1. */
 typedef struct {
   float max, mean, std;
 } PixelScale;
@@ -66,7 +66,7 @@ typedef struct {
 } DropoutShares;
 
 typedef enum {
-  RESIDENT_AUTO, /* RESIDENT_YES if rows fit in half the host's memory and in device memory */
+  RESIDENT_AUTO, /* RESIDENT_YES if the rows fit in half of host memory and in device memory */
   RESIDENT_YES,
   RESIDENT_NO /* every epoch reads the files again */
 } Residency;
@@ -75,35 +75,35 @@ typedef struct {
   HiddenSizes hidden;
   int classes, epochs;
   LrSchedule schedule;
-  int early_stop; /* stop after this many epochs without a better result; 0 never stops */
+  int early_stop; /* stop after this many epochs without a better result; 0 means never */
   Residency resident;
-  int batch;             /* rows of a step over all ranks, at least 1 */
-  uint64_t seed;         /* seeds the initial parameters, the order of rows, the augmentation */
-  OptimizerRule rule;    /* its weight decay is applied to weights, not to biases */
-  float label_smoothing; /* share of the target that all classes divide equally, at least 0 */
+  int batch;             /* number of rows in a step, on all ranks together; at least 1 */
+  uint64_t seed;         /* seed of the initial parameters, the row order and the augmentation */
+  OptimizerRule rule;    /* weight decay applies to weights, not to biases */
+  float label_smoothing; /* part of each target that is spread evenly over all classes */
   DropoutShares dropout;
-  float ema; /* decay of the average of parameters that is the network; 0 means no average */
+  float ema; /* decay of the moving average of the parameters; 0 means no average */
   PixelScale pixels;
   AugmentStrengths augment; /* for training rows; all 0 means no augmentation */
   Fusion fusion;            /* the CPU engine ignores fusion, precision and device_memory */
   Precision precision;
   uint64_t device_memory; /* maximum bytes of GPU memory to use; 0 means no limit */
-  int threads;            /* threads of readers and of the CPU engine; 0 means one per core */
+  int threads;            /* threads for readers and for the CPU engine; 0 means one per core */
 } Training;
 
-/* Returns how many arrays of network.floats values the optimizer keeps: the momentum or first
-   moment and, for adam and adamw, the second moment. Their initial values are zeros. */
+/* Returns how many arrays (network.floats) the optimizer keeps: 2 for adam and adamw, which have a
+   first and a second moment, otherwise 1 for the momentum. They start as zeros. */
 static inline size_t training_moments(const Training *training) {
   return optimizer_has_second(training->rule.kind) ? 2 : 1;
 }
 
-/* Returns how many arrays an engine keeps beside the network's parameters: the moments and, if the
-   network is an average, the trained parameters. */
+/* Returns how many arrays an engine keeps besides the network's parameters: those of
+   training_moments. If the network is an average (ema > 0), also the trained parameters. */
 static inline size_t training_states(const Training *training) {
   return training_moments(training) + (training->ema > 0);
 }
 
-/* Returns the share of hidden layer l's activations that training drops; l counts from 0. */
+/* Returns the dropout share of hidden layer l, counted from 0. */
 static inline float training_dropout(const Training *training, int l) {
   return training->dropout.share[training->dropout.count > 1 ? l : 0];
 }
@@ -119,7 +119,7 @@ static inline double training_white(const Training *training) {
   return training->pixels.max > 0 ? (double)training->pixels.max : 255;
 }
 
-/* The network reads pixel p as p * factor - offset. Fast code serves the default, p / 255. */
+/* The network reads pixel p as p * factor - offset. is_default means p / 255, which is faster. */
 typedef struct {
   float factor, offset;
   bool is_default;

@@ -25,11 +25,11 @@ void apart_release(void *memory, size_t bytes) {
 }
 
 enum {
-  MOST_SAID = 4096, /* maximum bytes that a process may print */
-  PATIENCE = 10     /* limit of elapsed time / limit of CPU time; busy machines need more than 1 */
+  MOST_SAID = 4096, /* maximum bytes that a process can print */
+  PATIENCE = 10     /* limit of elapsed time / limit of CPU time; large, for busy machines */
 };
 
-/* Runs work() in the new process, then sets *done. If work() calls exit(), *done stays false. */
+/* Calls work() in the new process, then sets *done. If work() calls exit(), *done stays false. */
 static void work_and_end(void (*work)(void *context), void *context, double limit, FILE *said,
                          volatile bool *done) {
   const unsigned seconds = (unsigned)ceil(limit);
@@ -55,8 +55,8 @@ static const int computes[] = {SCMP_SYS(read),        SCMP_SYS(brk),
                                SCMP_SYS(sigaltstack), SCMP_SYS(rt_sigaction),
                                SCMP_SYS(getrandom),   SCMP_SYS(rt_sigprocmask),
                                SCMP_SYS(exit),        SCMP_SYS(exit_group)};
-/* System calls that are forbidden even on a GPU. The driver may start threads, open devices and map
-   memory, but need not start programs. */
+/* System calls that are forbidden even to a process that uses a GPU. The GPU's driver starts
+   threads, opens devices and maps memory, but does not start programs. */
 static const int leaves[] = {
     SCMP_SYS(execve),           SCMP_SYS(execveat),          SCMP_SYS(ptrace),
     SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(kill)};
@@ -111,7 +111,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
   a->process = a->said ? fork() : -1;
   if (a->process == 0) work_and_end(work, context, limit, a->said, a->done);
   if (a->process > 0) {
-    setpgid(a->process, a->process); /* parent and child both call this; either may be first */
+    setpgid(a->process, a->process); /* the child does the same; either may be first */
     return true;
   }
   error_set(error, "%s: %s",

@@ -1,6 +1,6 @@
 /* Checks, measures and scores the four functions of kernels/exercise.cu, on a GPU or on the
-   emulator. A problem is a task with a shape. Each function runs in its own process. This process
-   then computes the expected results. */
+   emulator. A problem is a task with a shape. Each function runs in its own process. The parent
+   process computes the expected results and compares. */
 #pragma once
 
 #include <stdio.h>
@@ -17,9 +17,9 @@ typedef int ExerciseTask;
 enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS };
 enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY, ALL_TASKS };
 
-/* The arrays of all functions, named like the functions' parameters. order (uint32_t) holds the
-   stored row at each position. labels (uint16_t) is indexed by stored row; loss and correct
-   (uint8_t) are indexed by position. */
+/* The arrays of all functions, named like the functions' parameters. The row at position p of an
+   epoch is stored row order[p] (uint32_t). labels (uint16_t) has a value per stored row; loss and
+   correct (uint8_t) have a value per position. */
 /* clang-format off */
 enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST,
        ARRAY_SUM, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW, ARRAY_VB, ARRAY_DW,
@@ -29,19 +29,19 @@ enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, A
 typedef struct {
   const char *name;  /* for example "x" for ARRAY_X */
   int rows, columns; /* rows is 0 if the problem does not use the array */
-  size_t size;       /* bytes of a value: 4 for floats and ARRAY_ORDER, fewer for others */
-  void *given;       /* the contents before the call; NULL means poison */
+  size_t size;       /* bytes of a value: 2 for ARRAY_LABELS, 1 for ARRAY_CORRECT, otherwise 4 */
+  void *given;       /* the contents before the call; NULL means poison (exercise_poison) */
   void *got;         /* the contents after the call, in shared memory; NULL for a constant,
                         which the function may read but not write */
-  double *expected;  /* the right contents; NULL if the array is not judged */
-  double *allowed;   /* the allowed errors; where negative, the value must still be poison */
+  double *expected;  /* the right contents; NULL if the array is not checked */
+  double *allowed;   /* allowed error of each value; negative if the function must not write it */
 } ExerciseArray;
 
 typedef struct {
   int rows, in, out; /* for softmax and loss, out is the number of classes and in is 1 */
   bool relu;
   int first, end; /* the step's rows are at positions first .. min(first + rows, end) - 1 */
-  int logits;     /* selects the kind of logits */
+  int logits;     /* selects the range of the logits (give_logits) */
 } ExerciseShape;
 
 /* The update's momentum and learning rate. */
@@ -51,15 +51,15 @@ typedef struct {
   ExerciseTask task;
   ExerciseShape shape;
   float weight_decay;
-  int filled;  /* rows in the step; rows beyond them have gradient 0 and no result */
-  bool prints; /* show the function's output */
+  int filled;  /* number of rows in the step; later rows have gradient 0 and no results */
+  bool prints; /* true prints the function's output */
   ExerciseArray array[ARRAYS];
 } ExerciseProblem;
 
 enum { EXERCISE_SHAPES = 14 };
 
-/* Returns hidden shape `index`. Sizes are irregular, 1, or above a block's number of threads. In
-   some shapes the step has fewer rows than the arrays, or no rows. */
+/* Returns hidden shape `index`, which is below EXERCISE_SHAPES. Some sizes are 1, some are larger
+   than a block's number of threads. Some steps have fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Returns a problem with random values. */
@@ -76,30 +76,30 @@ static inline size_t exercise_bytes(const ExerciseArray *array) {
   return count_of(array) * array->size;
 }
 
-/* Fills bytes with poison. As floats, poison is signaling NaNs. A NaN that is computed from poison
-   has other bits. */
+/* Fills a block with poison: signaling NaNs, if read as floats. A NaN that a function computes has
+   other bits, so exercise_is_poison tells whether a value was never written. */
 void exercise_poison(uint8_t *block, size_t count);
 bool exercise_is_poison(const uint8_t *block, size_t from, size_t count);
 
 /* Returns the bytes that a task moves if it reads each input once and writes each output once. */
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape);
 
-/* The record of a call, written by the function's process. */
+/* The results of a call, written by the process that runs the function. */
 typedef struct {
   bool called;
   int launches;
-  char complaint[384]; /* "" if nothing is wrong with the call itself */
-  EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; the costliest places */
+  char complaint[384]; /* what is wrong with the call itself, or "" */
+  EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; costly source lines */
   EmulatorCounts counts;
-  double moved_bytes;           /* a byte counts once per kernel; NAN if not counted */
-  double seconds, seconds_ours; /* time of the function; of our version; NAN if unknown */
+  double moved_bytes;           /* memory traffic: each byte once per kernel; NAN if not counted */
+  double seconds, seconds_ours; /* times of the student's and of our function; NAN if unknown */
 } ExerciseCall;
 
 typedef struct {
   const char *device;
-  bool on_gpu;     /* functions run in sequence on a GPU, in parallel on the emulator */
-  int rows[TASKS]; /* rows of each task's measured shape */
-  double limit;    /* maximum seconds of a function's process */
+  bool on_gpu;     /* true: GPU, functions run in sequence; false: emulator, all run at once */
+  int rows[TASKS]; /* number of rows with which each task is measured */
+  double limit;    /* maximum CPU seconds of a function's process */
 } ExerciseBackend;
 
 /* The results of a function. */
@@ -107,20 +107,20 @@ typedef struct {
   ExerciseTask task;
   const ExerciseBackend *backend;
   ExerciseShape measured; /* the shape with which bytes and times are measured */
-  int handed_out;         /* kernels of the version handed out; fewer kernels earn points */
+  int handed_out;         /* kernels in the version that students get; fewer kernels earn points */
   bool right, fused;
-  bool compares;     /* true if our fused version has results for this shape */
+  bool compares;     /* true if we know the cost of our fused version for this shape */
   char wrong[768];   /* why the result is not right */
-  char told[4096];   /* errors and costs, with source lines */
+  char told[4096];   /* source lines with errors or, if the result is right, with costs */
   ExerciseCall call; /* the measured call; `launches` is the maximum over all calls */
 } ExerciseScore;
 
-/* If there are errors, writes score->wrong: a description of the first error, then the number and
-   the place of all errors. */
+/* If the call has errors, sets score->wrong to a text: it describes the first error, then gives the
+   number and the place of all wrong elements. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
-/* ---- a process of its own (apart.c), since a function may crash, hang or exit ---------------- */
+/* ---- separate processes (apart.c), because a function may crash, hang or exit ---------------- */
 
 typedef struct {
   pid_t process;
@@ -138,17 +138,17 @@ bool apart_start(Apart *apart, void (*work)(void *context), void *context, doubl
    the process's output, up to 4 KB, with a bar before each line. */
 ShortText apart_end(Apart *apart);
 
-/* Confines this process to computing, writing and ending and, if `may_ask`, using a GPU. */
+/* Lets this process only compute, print and exit. If `may_ask`, it may also use a GPU. */
 bool apart_confine(bool may_ask, Error *error);
 
-/* Returns zeroed memory that this process shares with processes it starts, or NULL if it fails. */
+/* Returns zeroed memory that this process shares with processes that it starts, or NULL. */
 void *apart_memory(size_t bytes);
 void apart_release(void *memory, size_t bytes);
 
 /* ---- the score (run.c; gpu.c or emulated.c) -------------------------------------------------- */
 
-/* Fills *backend. Fails if a GPU is needed and there is none. Another process looks for the GPU,
-   because a process must not use CUDA before it forks. */
+/* Fills *backend. The version for a GPU (gpu.c) fails if there is no GPU. It looks for the GPU in
+   another process, because a process must not use CUDA before it forks. */
 bool exercise_find(ExerciseBackend *backend, Error *error);
 
 /* The functions to score. */
@@ -158,7 +158,7 @@ typedef struct {
   ExerciseShape shape; /* shape of all calls; if rows is 0, shapes are drawn from the seed */
 } ExerciseChoice;
 
-/* Checks and measures functions. */
+/* Checks and measures the chosen functions. `scores` has one element per function. */
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores);
 
@@ -173,13 +173,13 @@ typedef struct {
 
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);
 
-/* Maximum points of a function. The version handed out is right, but earns 0 points. */
+/* Maximum points of a function. The version that students get is right, but earns 0 points. */
 enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
 typedef struct {
   double right, fused, fast, all;
 } ExercisePoints;
 ExercisePoints exercise_points(const ExerciseScore *score);
 
-/* Writes points, reasons and the scorecard's text as Gradescope's results.json. */
+/* Writes points, reasons and the scorecard `card` to the file `path`, Gradescope's results.json. */
 bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
                     const char *card, Error *error);

@@ -1,4 +1,4 @@
-/* Runs the exercise on a GPU, and times functions and, outside of the student kit, level layer. */
+/* Runs the exercise on a GPU and times its functions. Outside the student kit, also times ours. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 #include "engine/cuda/cuda_error.h"
 #include "measure/cuda/rung.h"
 
-enum { LIMIT = 180 /* seconds of a function's process, with the driver's start */, ROUNDS = 45 };
+enum { LIMIT = 180 /* maximum CPU seconds of a function's process */, ROUNDS = 45 };
 
-/* The stream of all calls, so that a function cannot tell timed calls from checked calls. */
+/* All calls use this stream, so that a function cannot tell timed calls from checked calls. */
 static cudaStream_t the_stream;
 
 #ifndef STUDENT_KIT
-/* Calls level layer's kernel for the task. For softmax, this kernel also computes loss and
-   gradient. The first call allocates memory; it is not timed. */
+/* Calls our kernel for the task, which is the kernel of --fusion layer. Our softmax kernel also
+   computes loss and gradient. The first call allocates memory and is not timed. */
 static cudaError_t call_ours(const ExercisePlaced *d) {
-  enum { TERMS = 3 /* bf16 terms of a float32 */ };
+  enum { TERMS = 3 /* a float32 is the sum of 3 bf16 values */ };
   static void *d_work;
   const ExerciseShape *s = &d->problem->shape;
   void *const *a = d->d_array;
@@ -43,20 +43,20 @@ static cudaError_t call_ours(const ExercisePlaced *d) {
 #endif
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
-  TRY(cudaDeviceSynchronize()); /* the copies of the arrays ran on another stream */
+  TRY(cudaDeviceSynchronize()); /* waits for the arrays' copies, which ran on another stream */
   const uint64_t before = launch_count();
   const cudaError_t status = exercise_call(d, the_stream);
   call->launches = (int)(launch_count() - before);
   return status;
 }
 
-/* Replaces the emulator's function: on a GPU there are no findings. */
+/* Replaces emulator_lines of the emulator. On a GPU the text is always empty. */
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size) {
   (void)found, (void)most, (void)size;
   *text = '\0';
 }
 
-/* Sets the arrays that a call writes to the contents that they had before the checked call. */
+/* Restores all arrays that the function may write, as they were before the checked call. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -69,7 +69,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares one random value of the result with the same value of the checked call's result. */
+/* Compares one random element of the result with the result of the checked call. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
@@ -86,8 +86,8 @@ static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *
   return cudaSuccess;
 }
 
-/* Times ROUNDS calls after a warm-up call, and keeps the median. Calls `ours` or, if it is NULL,
-   the student's function. */
+/* Stores the median time of ROUNDS calls of `ours`, after a warm-up call. If `ours` is NULL, times
+   the student's function instead. */
 static cudaError_t time_calls(const ExercisePlaced *d, cudaError_t (*ours)(const ExercisePlaced *),
                               const cudaEvent_t clock[2], ExerciseCall *call) {
   double seconds[ROUNDS];
@@ -146,7 +146,7 @@ static void look(void *context) {
 }
 
 bool exercise_find(ExerciseBackend *backend, Error *error) {
-  static Found *found; /* static, because the backend points to its name */
+  static Found *found; /* static, because backend->device points into it */
   Apart apart;
   found = apart_memory(sizeof *found);
   if (!found) return error_set(error, "no memory to share with a process");

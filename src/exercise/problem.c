@@ -8,9 +8,9 @@
 #include "base/random.h"
 #include "exercise/reference.h"
 
-/* Each array's name, shape, bytes per value, and role in each task. A shape has two letters: r
-   rows, i in, o out, e end, or 1. Roles are c (constant), C (a constant that the function need not
-   read), g (given, then changed), w (written) and s (scratch memory). */
+/* Each array's name, shape, bytes per value, and role in each task. A shape is two letters: r
+   (rows), i (in), o (out), e (end) or 1. A role is c (constant), C (a constant that need not be
+   read), g (read and changed), w (written), s (scratch memory) or blank (not used). */
 static const struct {
   const char *name, *shape;
   size_t size;
@@ -33,8 +33,8 @@ static const struct {
                     [ARRAY_DW] = {"dw", "oi", 4, "   s     "},
                     [ARRAY_DB] = {"db", "1o", 4, "   s     "}};
 
-/* Returns a size between half a limit and the limit. The sizes of a shape use three of the four
-   limits. One limit is larger than a block's number of threads. */
+/* Returns a random size between half of a limit and the limit. The three sizes of a shape use
+   different limits. The largest limit is above a block's number of threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;
@@ -77,10 +77,9 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
   return a->given = values;
 }
 
-/* Fills the logits. shape.logits selects logits of both signs, negative logits, huge logits close
-   together, or huge logits far apart. All logits are multiples of 2^-10, so that none are almost
-   equal. Every fifth row has equal logits. In the row before, the first and last logits are the
-   largest. */
+/* Fills the logits with multiples of 2^-10, so that no two logits are almost equal. shape.logits
+   selects the range: around 0, negative, huge but close together, or huge and far apart. All logits
+   of rows 4, 9, ... are equal. In rows 3, 8, ... the first and last logits are the largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
   const double *r = range[p->shape.logits % 4];
@@ -94,7 +93,7 @@ static void give_logits(ExerciseProblem *p, uint64_t seed) {
   }
 }
 
-/* Fills the labels of stored rows, and the order, which holds the stored row at each position. */
+/* Fills `labels` (one per stored row) and `order` (the stored row at each position). */
 static void give_labels(ExerciseProblem *p, uint64_t seed) {
   const int end = p->shape.end;
   uint16_t *labels = reference_zeros((size_t)end, sizeof *labels);
@@ -104,7 +103,7 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
     labels[i] = (uint16_t)(word * (uint64_t)p->shape.out >> 32);
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
   }
-  /* In rows where the first and last logits are equal, labels alternate between these classes. */
+  /* Where the first and last logits are equal, labels alternate between these two classes. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
@@ -147,7 +146,7 @@ static double *product_of(const ExerciseProblem *p, bool magnitude) {
   return product;
 }
 
-/* Computes the expected y = relu(z + b). */
+/* Computes the expected y = x w^T + b, with ReLU if shape.relu. */
 static void expect_forward(ExerciseProblem *p) {
   const ExerciseShape *s = &p->shape;
   ExerciseArray *y = &p->array[ARRAY_Y];
@@ -161,7 +160,7 @@ static void expect_forward(ExerciseProblem *p) {
   }
 }
 
-/* Returns the sum over the rows, (out), of dz or, if `magnitude`, of dz's absolute values. */
+/* Returns the column sums (out) of dz or, if `magnitude`, of dz's absolute values. */
 static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   double *dz = doubles_of(&p->array[ARRAY_DZ], magnitude);
   double *db = reference_zeros((size_t)p->shape.out, sizeof *db);
@@ -170,7 +169,7 @@ static double *bias_gradient_of(const ExerciseProblem *p, bool magnitude) {
   return db;
 }
 
-/* Computes the expected w and v after the update by w's gradient. */
+/* Computes the expected w and v after the update. gradient_of computes the gradient of w. */
 static void expect_updated(ExerciseProblem *p, int w_name, int v_name, double decay,
                            double *(*gradient_of)(const ExerciseProblem *, bool)) {
   ExerciseArray *w = &p->array[w_name], *v = &p->array[v_name];
@@ -197,7 +196,7 @@ static void expect_update(ExerciseProblem *p) {
   expect_updated(p, ARRAY_B, ARRAY_VB, 0, bias_gradient_of);
 }
 
-/* Returns the allowed error of a log-softmax z - max - log(sum(exp(z - max))) of value -below. */
+/* Returns the allowed error of z - max - log(sum(exp(z - max))), whose exact value is -below. */
 static double log_allowed(double below, int classes) {
   return ROUNDING * (4 * below + 4 * (classes + 4));
 }
@@ -231,7 +230,7 @@ static void expect_loss(ExerciseProblem *p) {
   expect_from(dz);
   expect_from(loss);
   expect_from(correct);
-  for (int i = 0; i < p->shape.end; i++) /* other rows' results must not be written */
+  for (int i = 0; i < p->shape.end; i++) /* rows outside of the step stay unwritten */
     loss->allowed[i] = correct->allowed[i] = -1;
   for (int r = 0; r < p->filled; r++) {
     const int at = p->shape.first + r;
@@ -292,9 +291,9 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   }
   if (has_logits) {
     give_logits(&p, seed);
-    give_labels(&p, seed + 1); /* level layer's softmax kernel also needs labels */
+    give_labels(&p, seed + 1); /* our softmax kernel also reads labels */
   }
-  float *dz = p.array[ARRAY_DZ].given; /* sets dz to 0 in rows beyond the step */
+  float *dz = p.array[ARRAY_DZ].given; /* dz is 0 in rows after the step's last row */
   for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
     dz[i] = 0;
   return p;
@@ -331,7 +330,7 @@ bool exercise_is_poison(const uint8_t *block, size_t from, size_t count) {
 
 double exercise_least_bytes(ExerciseTask task, ExerciseShape shape) {
   double bytes = 0;
-  shape.end = shape.rows; /* rows beyond the step do not count, since they need not be read */
+  shape.end = shape.rows; /* counts only the step's rows, since other rows need not be read */
   foreach (a, arrays) {
     const char role = a->role[task], *sides = a->shape;
     const int times = role == 'g' ? 2 : role == 'c' || role == 'w';
@@ -392,8 +391,8 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
   ShortText said = *call->complaint ? text_format("%s", call->complaint) : find_wrong(problem);
   if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
       call->moved_bytes < least)
-    /* A right result needs all inputs and outputs. With fewer bytes, the function evaded the
-       count. */
+    /* A right result needs every input and output byte. If fewer bytes were counted, the function
+       has evaded the count. */
     said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*said.text)
     snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said.text,

@@ -12,8 +12,8 @@ void *reference_zeros(size_t count, size_t size) {
   return zeros;
 }
 
-/* Each function does one operation. Students get these loops, and find out themselves how passes
-   can be joined. */
+/* Each function does one operation. Students get these loops, and find out themselves how to fuse
+   them. */
 
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y) {
@@ -63,7 +63,7 @@ void reference_input_gradient(const double *dy, const double *weight, int rows, 
         dx[cell(r, in, i)] += dy[cell(r, out, o)] * weight[cell(o, in, i)];
 }
 
-/* Returns the index of the largest value, the first among equals. */
+/* Returns the index of the largest value. If several are largest, returns the first index. */
 static int argmax(const double *values, int count) {
   int best = 0;
   for (int i = 1; i < count; i++)

@@ -5,44 +5,44 @@
 
 #include "engine/engine.h"
 
-/* Returns the number of values of (rows, columns). */
+/* Returns the number of elements in a matrix (rows, columns). */
 static inline size_t area(int rows, int columns) {
   return (size_t)rows * (size_t)columns;
 }
 
-/* Returns the index of a value in rows of `columns` columns. */
+/* Returns the index of element (row, column) in a matrix with `columns` columns. */
 static inline size_t cell(int row, int columns, int column) {
   return (size_t)row * (size_t)columns + (size_t)column;
 }
 
-/* Returns zeros; the caller frees them. */
+/* Returns `count` zeroed elements of `size` bytes, which the caller frees. */
 void *reference_zeros(size_t count, size_t size);
 
 /* y (rows, out) = x (rows, in) W^T + bias, with W (out, in) and bias (out). bias may be NULL. */
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y);
 
-/* y = activate(y), in place. */
+/* Replaces each element of y by activate_float64 of it (activation.h). */
 void reference_activate(double *y, size_t count);
 
 /* Multiplies the gradient, in place, by the slope of the activation whose output is y. */
 void reference_activation_slope(const double *y, size_t count, double *gradient);
 
-/* dW (out, in) = dy^T x, with dy (rows, out) and x (rows, in). Rows are summed, not averaged. */
+/* dweight (out, in) = dy^T x, with dy (rows, out) and x (rows, in): a sum over rows, not a mean. */
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
                                double *dweight);
 
-/* db (out) = the sum of dy (rows, out) over its rows. */
+/* dbias (out) = the column sums of dy (rows, out). */
 void reference_bias_gradient(const double *dy, int rows, int out, double *dbias);
 
 /* dx (rows, in) = dy (rows, out) W, with W (out, in): the gradient of the layer's input. */
 void reference_input_gradient(const double *dy, const double *weight, int rows, int in, int out,
                               double *dx);
 
-/* p (rows, classes) = softmax of each row of logits. p may be `logits`. */
+/* p (rows, classes) = softmax of each row of logits. p and logits may be the same array. */
 void reference_softmax(const double *logits, int rows, int classes, double *p);
 
-/* loss (rows) = log-sum-exp(logits) - logits[label] of each row, natural logarithm. */
+/* For each row, loss = log-sum-exp(logits) - logits[label], with natural logarithms. */
 void reference_cross_entropy(const double *logits, const uint16_t *labels, int rows, int classes,
                              double *loss);
 
@@ -55,7 +55,7 @@ void reference_cross_entropy_gradient(const double *logits, const uint16_t *labe
    the first of them is used. */
 uint64_t reference_correct(const double *logits, const uint16_t *labels, int rows, int classes);
 
-/* v = momentum v + g + weight_decay w, then w = w - learning_rate v. A bias's decay is 0. */
+/* v = momentum v + g + weight_decay w, then w = w - learning_rate v. For biases, the decay is 0. */
 void reference_update(double *w, double *v, const double *g, size_t count, double momentum,
                       double weight_decay, double learning_rate);
 

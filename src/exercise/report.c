@@ -13,10 +13,10 @@ static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
                                              "4 update",  "1 map",     "2 index",
                                              "3 reverse", "4 sum",     "5 copy"};
 
-/* Returns our version's cost divided by the function's cost. The cost is time on a GPU, and sectors
-   plus turns on the emulator. Returns NAN if a cost is unknown. */
+/* Returns the cost of our function divided by the cost of the student's function, or NAN. On a GPU
+   the cost is the time, on the emulator EmulatorCounts.sectors + turns. */
 static double share_of(const ExerciseScore *s) {
-  /* Sectors plus turns of docs/teaching/answers/exercise.cu. A test checks these numbers. */
+  /* Emulated sectors + turns of docs/teaching/answers/exercise.cu. A test checks these numbers. */
   static const double ours[TASKS] = {1283712, 384000, 395264, 498910};
   const ExerciseCall *call = &s->call;
   if (!s->compares) return NAN;
@@ -24,7 +24,7 @@ static double share_of(const ExerciseScore *s) {
                             : ours[s->task] / (double)(call->counts.sectors + call->counts.turns);
 }
 
-/* Returns a function's results as one line of the table; exercise_grade also uses it. */
+/* Returns a function's results as a JSON object, for the scorecard's table and for Gradescope. */
 static json_t *line_of(const ExerciseScore *s) {
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;

@@ -11,7 +11,7 @@
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
-/* Bytes of poison before and after each array, a multiple of 4. The emulator needs none. */
+/* Bytes of poison around each array, a multiple of 4. The emulator checks addresses itself. */
 #ifdef ON_EMULATOR
 enum { GUARD = 0 };
 #else
@@ -121,7 +121,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
   return cudaSuccess;
 }
 
-/* Calls the function and copies its results. After a failure, the process can call no functions. */
+/* Calls the function and copies its results. If this fails, the process must make no more calls. */
 static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
   bool good = cuda_done(place(&d, problem), "placing a problem", error);
@@ -139,17 +139,17 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
   return good;
 }
 
-/* A function's process, and its record of each call. On a GPU, the last call has the shape of the
-   measured call, with other values. */
+/* A process that calls one function with `count` problems. On a GPU, the last problem has the shape
+   of the measured problem, but other values. */
 typedef struct {
   Apart apart;
-  bool started, may_ask; /* may_ask: may use the GPU */
+  bool started, may_ask; /* may_ask: true if it may use the GPU */
   int count, measured;   /* number of calls; index of the measured call */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
 } Process;
 
-/* Returns true if the call has an error, so that further calls would only take time. */
+/* Returns true if the emulator found an error after which further calls would only take time. */
 static bool is_over(const ExerciseCall *call) {
   foreach (found, call->found)
     if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;
@@ -188,8 +188,8 @@ static void judge_all(Process *p, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* Fused means one kernel. A function of the warm-up must also request less than twice the bytes
-     that it needs, because it is not compared with a version of ours. */
+  /* A fused function launches one kernel. A warm-up function must also request less than twice the
+     bytes that it needs. Other functions are compared with our version instead. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);
@@ -205,7 +205,7 @@ static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask
                          .end = rows};
 }
 
-/* Returns problem `index`. Problems below HIDDEN have shapes from the seed, others `measured`. */
+/* Returns problem `index`. Below HIDDEN its shape comes from the seed, else it is `measured`. */
 static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
   return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),
@@ -241,7 +241,7 @@ static void end_task(Process *p, ExerciseScore *score) {
 
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores) {
-  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels of each function */
+  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels in the version that students get */
   static Process processes[ALL_TASKS];
   for (int i = 0; i < choice->count; i++) {
     const ExerciseTask task = choice->first + i;
@@ -256,8 +256,8 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
   }
   for (int i = 0; i < choice->count && !backend->on_gpu; i++) end_task(&processes[i], &scores[i]);
   if (choice->first > 0 || choice->count < TASKS) return;
-  /* In the version handed out, function 3 calls function 2. Kernels that 2 saves do not count
-     for 3. */
+  /* In the version that students get, function 3 (loss) calls function 2 (softmax). Fewer kernels
+     in function 2 earn no points for function 3. */
   ExerciseScore *loss = &scores[TASK_LOSS];
   const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
   if (softmax->right) loss->handed_out = softmax->call.launches + 2;

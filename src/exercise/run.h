@@ -17,9 +17,9 @@ typedef struct {
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
-/* Prepares the calling process for calls of functions. */
+/* Prepares this process for calls of the student's functions. */
 bool exercise_start(Error *error);
-/* Calls the function once, on the process's stream, and records counts and findings. */
+/* Calls the student's function once. Stores counts and the emulator's findings in *call. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
-/* Times the function and our version. On the emulator, this function is NULL. */
+/* Times the student's function and ours. exercise_time is NULL on the emulator. */
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) __attribute__((weak));

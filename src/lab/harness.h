@@ -22,8 +22,8 @@ int lab_dims(const LabTopic *topic);
 /* Returns true if the problem's ladder has the rung. */
 bool lab_belongs(const LabRung *rung, int problem);
 
-/* Return how many elements an array has, and the bytes of an element (0 if the problem does not use
-   the array). `array` is an input's index, or -1 for the output. */
+/* lab_count returns the number of elements in an array. lab_width returns the bytes of an element,
+   or 0 if the problem does not use the array. `array` is an input's index, or -1 for the output. */
 int64_t lab_count(const LabTopic *topic, int problem, LabSize size, int array);
 int lab_width(const LabTopic *topic, int problem, int array);
 /* Returns the minimum bytes that a problem must move. */
@@ -31,10 +31,10 @@ double lab_bytes(const LabTopic *topic, int problem, LabSize size);
 
 /* Returns a size as text, for example "4096x1024". */
 ShortText lab_size_text(const LabTopic *topic, LabSize size);
-/* Reads such a text. If it fails, *error says how to write sizes, or that the size is too large. */
+/* Reads a size such as "4096x1024". If it fails, *error tells the required form or the limit. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
-/* Returns a size at which the emulator runs a rung in seconds. */
+/* Returns a size so small that the emulator can run a rung within seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Returns the reason, as one clause, why the rung cannot run this call, or "" if it can. */
@@ -48,7 +48,7 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 #define LAB_WRONG "WRONG"
 #define LAB_REFUSED "refused"
 
-/* Returns the line of a table for one problem at one size, before any of its rows has run. */
+/* Returns a new record line for a table: one problem at one size, without results yet. */
 json_t *lab_table(const LabTopic *topic, int problem, LabSize size);
 
 /* Returns true if no row of a table is wrong. */
@@ -57,24 +57,24 @@ bool lab_table_good(const json_t *table);
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
 
 typedef struct {
-  bool times;       /* times the rungs whose results are right */
+  bool times;       /* true times each rung, unless its result is wrong */
   const char *rung; /* the only rung to run; NULL means all */
-  bool last;        /* runs only the last rung and the libraries (for extra sizes) */
-  bool guarded;     /* puts guards before and after the arrays */
+  bool last;        /* true runs only the last rung of the problem and the libraries */
+  bool guarded;     /* true puts guard bytes around each array, to find writes outside of it */
   uint64_t seed;    /* seed of the inputs */
 } LabHow;
 
-/* Copies of an array between guards. All bytes start as 0xFF, a NaN or the integer 4294967295. */
+/* Several copies of an array, with guard bytes around each copy. All bytes start as 0xFF. */
 typedef struct {
-  uint8_t *start; /* guard, copy, guard, ... guard; NULL if there is no array */
+  uint8_t *start; /* memory: guard, copy, guard, ..., copy, guard; NULL if the array is unused */
   size_t bytes;   /* bytes of one copy */
 } LabBlock;
 
-/* Indices of blocks: inputs, output, pageable copies of inputs and output, and the work array.
-   Inputs and output are in pinned host memory if topic->on_host is true, otherwise on the GPU. */
+/* Indices of LabArrays.blocks: the inputs, the output, pageable copies of these, the work array. If
+   topic->on_host, inputs and output are in pinned host memory, otherwise in GPU memory. */
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 
-/* The arrays of a problem for all its rungs. */
+/* The arrays that all rungs of a problem share. */
 typedef struct {
   const LabTopic *topic;
   const LabProblem *problem;
@@ -84,11 +84,11 @@ typedef struct {
   size_t guard; /* bytes of a guard */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
-  void *h_in[LAB_INPUTS], *h_out; /* values of inputs; output that lab_arrays_fetch copied */
-  /* Outputs are checked in ranges of `length`; the last may be shorter. Above 4e9 operations and
-     2048 outputs, `sampled` is true: the first 64, the last 64 and 64 random ranges are checked. */
+  void *h_in[LAB_INPUTS], *h_out; /* inputs; output, after lab_arrays_fetch */
+  /* Outputs are checked in ranges of `length`; the last range may be shorter. If `sampled` (above
+     4e9 operations and 2048 outputs), only the first, the last and 64 random ranges are checked. */
   bool sampled;
-  int64_t count, ranges, length; /* outputs; ranges; outputs of a range */
+  int64_t count, ranges, length; /* number of outputs; number of ranges; outputs per range */
   double *expected, *allowed;    /* (ranges, length) */
 } LabArrays;
 
@@ -101,32 +101,32 @@ void lab_arrays_close(LabArrays *arrays); /* call it even after lab_arrays_open 
 /* Returns a call of the rung on copy `copy` of the arrays. */
 LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t point, int copy);
 
-/* Poisons the first copy of the output, and the work array. */
+/* Fills the first copy of the output and the work array with 0xFF. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the output to h_out. *outside is NULL, or a clause if the rung wrote anything else. */
+/* Copies the output to h_out. *outside tells what else the rung wrote, or is NULL. */
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 
 /* ---- running (cuda/run.c) -------------------------------------------------------------------- */
 
-/* A row of a table: a rung at a point, and the line of its results. */
+/* A row of a table: a rung, one of the rung's points, and a JSON object for the results. */
 typedef struct {
   const LabRung *rung;
   int64_t point;
   json_t *line;
 } LabRow;
 
-/* run.c calls these functions. For a GPU they are in cuda/gpu.c. For the emulator there is
-   only lab_watch, in emulated/counts.c, and the other functions are NULL. */
+/* The next three functions are in cuda/gpu.c for a GPU. For the emulator, emulated/counts.c has
+   only lab_watch, and the other two are NULL. */
 
-/* Starts or ends the watch of a call that is not timed. Returns "" or, on error, a clause. */
+/* Call this before (`starts`) and after an untimed call. Returns "" or what the emulator found. */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
 /* Adds the kernel's registers and its blocks per multiprocessor to the row. */
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) LAB_CUDA;
-/* Times a row. `once` is a first estimate: the seconds of the run that was checked. */
+/* Times a row's rung. `once` is the time of the checked run, which serves as a first estimate. */
 bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error) LAB_CUDA;
 
-/* Runs a table's rungs. Sets its "reason" if the size is refused. Fails if the GPU fails. */
+/* Runs a table's rungs or, if the size is refused, sets "reason". Fails if the GPU fails. */
 bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size, const LabHow *how,
                  Error *error) LAB_CUDA;
 
@@ -139,7 +139,7 @@ bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* Adds the line of a topic: its description and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table after its topic and ceiling. Its rows get further fields in memory only. */
+/* Adds a table, then computes the fields that files lack. The table's topic must be present. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);
@@ -148,16 +148,16 @@ bool lab_read(Record *record, const char *path, Error *error);
 
 const json_t *lab_topic_line(const Record *record, const char *topic);
 
-/* Loops over a topic's problems, with the first table of each problem. */
+/* Loops over a topic's problems. TABLE is the first table of a problem. */
 #define foreach_problem(TABLE, RECORD, TOPIC)                                                      \
   foreach_of (TABLE, RECORD, "table", "topic", TOPIC)                                              \
     if (TABLE == record_find(RECORD, "table", "topic", TOPIC, "problem", text_of(TABLE, "problem")))
 
-/* Returns the line of the ceiling for a topic's rates, or NULL. */
+/* Returns the ceiling that limits the topic's rates, or NULL if the record lacks it. */
 const json_t *lab_ceiling(const Record *record, const json_t *topic);
 
 /* ---- reports (report.c) --------------------------------------------------------------------- */
 
-/* Prints the ladder of one topic and problem, then the other sizes. Prints a rung's lesson below
-   the topic's first ladder that has the rung. */
+/* Prints a problem's ladder with the rungs' lessons, then the other sizes. Skips lessons that an
+   earlier ladder of the topic has. */
 void lab_print(const Record *record, const char *topic, const char *problem, bool markdown);

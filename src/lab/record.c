@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The empty list of a program that was built without CUDA. */
+/* A program that was built without CUDA has this empty list of topics. */
 LAB_CUDA const LabTopic *const lab_topics[] = {NULL};
 
 const LabTopic *lab_find(const char *name) {
@@ -67,7 +67,7 @@ ShortText lab_size_text(const LabTopic *topic, LabSize size) {
   return text;
 }
 
-/* Returns false if the text does not have the form of the topic's sizes. */
+/* Reads a size. Returns false if the text does not have the form of topic->dims. */
 static bool read_size(const LabTopic *topic, const char *text, LabSize *size) {
   const int dims = lab_dims(topic);
   *size = (LabSize){{1, 1, 1}};
@@ -114,7 +114,7 @@ const json_t *lab_ceiling(const Record *record, const json_t *topic) {
                              : "float32 multiply-adds alone");
 }
 
-/* Returns the rung of that name, or NULL. Sets *number to the rung's place in the topic, from 1. */
+/* Returns the rung with this name, or NULL. Sets *number to its place in the topic, from 1. */
 static json_t *find_rung(const json_t *topic, const char *name, size_t *number) {
   *number = 0;
   foreach_in (rung, json_object_get(topic, "rungs")) {
@@ -124,7 +124,7 @@ static json_t *find_rung(const json_t *topic, const char *name, size_t *number) 
   return NULL;
 }
 
-/* Returns the ms of the first timed row of that kind (of the fastest if `best`), or else NAN. */
+/* Returns the ms of the first timed row of a kind or, if `best`, of the fastest. NAN means none. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)
@@ -133,7 +133,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   return found;
 }
 
-/* Completes a table's rows from their rungs and from other rows. Fails if a rung is unknown. */
+/* Adds each row's rung, rate and comparisons to the table. Fails if the topic lacks a rung. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");
@@ -216,7 +216,7 @@ void lab_add_all(Record *record) {
   }
 }
 
-/* Checks that a table's topic has a line before it, and completes the table. */
+/* Completes a line that is a table. Fails if no earlier line describes the table's topic. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
   if (!text_is(line, "case", "table")) return true;
   return lab_topic_line(record, text_of(line, "topic"))

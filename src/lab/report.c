@@ -8,19 +8,19 @@
 
 #include "base/sizes.h"
 
-/* The tables of one topic and problem. The first table has the ladder's size. */
+/* The results of one topic and problem. The first table is the ladder; others have other sizes. */
 typedef struct {
   const Record *record;
-  const json_t *topic, *table; /* `table` is the first table, or NULL */
+  const json_t *topic, *table; /* `table` is the ladder's table, or NULL */
   const char *problem;
-  Lines rows, others; /* rows of the ladder; rows of other sizes */
+  Lines rows, others; /* the ladder's rows; rows of other sizes */
 } Ladder;
 
-/* Kinds of tables, as bits: the ladder, errors in ulp, other sizes. */
+/* Bits of TableColumn.in: for the ladder, for a ladder with errors in ulp, for other sizes. */
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {
-    /* A column whose title is NULL has the topic's dimensions or unit as its title. */
+    /* A title of NULL stands for the topic's dimensions or unit. */
     {"#", .key = "number", .format = "%.0f", .in = LADDER},
     {NULL, .left = true, .key = "size", .in = OTHERS},
     {"rung", .left = true, .key = "rung"},

@@ -20,7 +20,7 @@ void record_text(json_t *line, const char *key, const char *text) {
     json_object_set_new(line, key, json_string(text_is_utf8(text) ? text : text_shown(text).text));
 }
 
-/* Writes whole numbers without a decimal point. */
+/* Stores a whole number as an integer, which JSON shows without a decimal point. */
 void record_number(json_t *line, const char *key, double value) {
   const bool is_whole = fabs(value) < 1e15 && value == floor(value);
   if (isfinite(value))
@@ -82,7 +82,7 @@ bool record_good(const Record *record, Error *error) {
   return !*record->failure.text;
 }
 
-/* Returns the words of the command that started this process. */
+/* Returns the command line of this process. */
 static ShortText own_command(void) {
   ShortText words = {""};
   FILE *file = fopen("/proc/self/cmdline", "r");

@@ -1,15 +1,15 @@
-/* A record of measurements. Each line is a JSON object, with its kind under "case". Programs add
+/* A record of measurements. Each line is a JSON object, whose kind is under "case". Programs add
    lines while they measure. Tables and charts need only these lines, so they can be made again
-   without a GPU.
+   without a GPU. The kinds of lines, and their keys:
 
-     machine  device, driver, cores, date, command, sources (a digest); name: what was measured
-     ceiling  name, value, unit: what the device can do at most
-     peers    name: the versions of PyTorch and JAX; command
-     epoch    hidden, batch, networks (that train at once), precision; fusion or peer;
-              and the times of an epoch of one network, or the reason why there are none
-     part     of (a run), name, value, unit, share: a part of the whole
+     machine  device, driver, cores, date, command, sources (a digest), name (what was measured)
+     ceiling  name, value, unit: a limit of the device
+     peers    name (the versions of PyTorch and JAX), command
+     epoch    hidden, batch, networks (trained at once), precision, fusion or peer; also the times
+              of an epoch of one network or, if it was not measured, the reason
+     part     name, value, unit, share: a part of the run that the key "of" describes
      topic    a ladder of mlp-lab, with its rungs
-     table    a topic's results in one problem at one size: a row for each rung and point */
+     table    results of a topic for one problem at one size: a row for each rung and point */
 #pragma once
 
 #include <jansson.h>
@@ -20,31 +20,31 @@
 #include "base/text.h"
 
 typedef struct {
-  json_t *lines;    /* array of objects; NULL if there are none */
+  json_t *lines;    /* JSON array of the lines; NULL if there are none */
   FILE *file;       /* record_add also writes lines to this file, unless it is NULL */
   const char *path; /* the file's path, owned by the caller */
-  Error failure;    /* why the first line could not be added or written; "" if all were */
+  Error failure;    /* the first error of adding or writing a line, or "" */
 } Record;
 
 json_t *record_line(const char *kind);
-/* Set a key of a line. Do nothing if the text is NULL or the number is not finite. */
+/* These two set a key of a line, unless the text is NULL or the number is not finite. */
 void record_text(json_t *line, const char *key, const char *text);
 void record_number(json_t *line, const char *key, double value);
 
-/* Returns the text of a key, or "" if the line has no such text. */
+/* Returns the text of a key, or "" if the key has no text. */
 const char *text_of(const json_t *line, const char *key);
-/* Returns the number of a key, or NAN if the line has no such number. `true` counts as 1. */
+/* Returns the number of a key, or NAN if the key has no number. `true` counts as 1. */
 double number_of(const json_t *line, const char *key);
 bool text_is(const json_t *line, const char *key, const char *text);
-/* Returns true if the key has the same text or number in both lines, or in neither line. */
+/* Returns true if the key has the same text or number in both lines, or is missing in both. */
 bool line_same(const json_t *a, const json_t *b, const char *key);
 
 /* Creates the file to which record_add writes lines. A NULL path means no file. */
 bool record_create(Record *record, const char *path, Error *error);
 /* Adds the line, which the record then owns, and writes it. record_good reports failures. */
 void record_add(Record *record, json_t *line);
-/* Adds the line of the machine, with this process's command and the environment's SOURCES, a digest
-   of the sources. driver and name may be NULL. */
+/* Adds a line "machine", with this process's command line and the environment variable SOURCES (a
+   digest of the sources). driver and name may be NULL. */
 void record_add_machine(Record *record, const char *device, const char *driver, const char *name);
 /* Prints "TITLE on DEVICE" as a heading, then the contents of the lines "machine" and "peers". */
 void record_print_machine(const Record *record, const char *title, FILE *file, bool markdown);
@@ -54,21 +54,21 @@ bool record_good(const Record *record, Error *error);
 /* Returns false if the program cannot have written the line. *error gives the reason in one
    clause. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
-/* Adds the lines of a file that `program` wrote. `check`, unless NULL, checks each line. */
+/* Adds the lines of a file that `program` wrote. If `check` is not NULL, it checks each line. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
 /* Closes the file and frees the lines. Returns true if `good` and all lines were written. */
 bool record_close(Record *record, bool good, Error *error);
 
-/* Returns the next line of a kind from *at on, or NULL. Sets *at to the line after it. `pairs` is
-   a list of keys, each followed by the text that the line must have under this key. A text that is
-   NULL allows any text. A key that is NULL ends the list. */
+/* Returns the first matching line of a kind at index *at or later, or NULL. Sets *at to the index
+   after that line. `pairs` lists keys, each followed by the text that the line must have under the
+   key. A NULL text matches any text. A NULL key ends the list. */
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs);
 
 #define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* record_find returns the first line that matches, record_first the first of a kind; or NULL. */
+/* record_find returns the first matching line, record_first the first of a kind, or NULL. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 #define record_first(RECORD, KIND) record_find(RECORD, KIND, NULL)
@@ -95,12 +95,12 @@ typedef struct {
 
 /* Appends a line. If memory runs out, does nothing. */
 void lines_add(Lines *lines, const json_t *line);
-/* Returns the lines of a kind with a measurement. Other lines have a "reason" instead. */
+/* Returns the lines of a kind that have a measurement. Skips those with a "reason" instead. */
 Lines lines_of(const Record *record, const char *kind);
 
 /* Tables of a record, as plain text or as Markdown. Each row of a table is a line of the record. */
 
-/* The cell that a column's function shows. */
+/* The argument of TableColumn.cell. */
 typedef struct {
   const json_t *row;
   const Record *record;
@@ -108,24 +108,24 @@ typedef struct {
 
 typedef struct {
   const char *title;
-  bool left; /* a column of text, aligned left; numbers are aligned right, missing ones are "-" */
+  bool left; /* true for text, aligned left; false for numbers, aligned right, "-" if missing */
   const char *key;
   const char *format; /* printf format of a number; NULL means text_of_number */
   const char *small;  /* printf format of a number below 0.0995; NULL means `format` */
-  double per;         /* divides the number, unless it is 0 */
-  ShortText (*cell)(const TableCell *at); /* makes the cell; NULL means that the cell shows `key` */
-  unsigned in;                            /* bits of the tables with this column; 0 means all */
-  int width;                              /* set by table_print */
+  double per;         /* divisor of the number; 0 means 1 */
+  ShortText (*cell)(const TableCell *at); /* returns the cell's text; if NULL, `key` is shown */
+  unsigned in; /* bits of the tables that have this column; 0 means all */
+  int width;   /* set by table_print */
 } TableColumn;
 
 typedef struct {
   FILE *file;
   bool markdown;
-  const Record *record; /* passed to the columns' functions */
-  /* An empty line separates rows of plain text that differ in one of these keys. NULL ends the
-     list. */
+  const Record *record; /* passed to TableColumn.cell */
+  /* In plain text, an empty line separates rows that differ in one of these keys. NULL ends the
+     list of keys. */
   const char *const *group;
-  unsigned which; /* shows the columns with one of these bits in TableColumn.in */
+  unsigned which; /* shows only columns that have one of these bits in TableColumn.in */
 } Table;
 
 /* Prints a table, without columns that are empty in all rows. */

@@ -24,7 +24,7 @@ enum {
 /* A field of __metadata__. It is a text, or a number written as text. */
 typedef struct {
   const char *name;
-  size_t offset;                                                /* offset in Checkpoint */
+  size_t offset; /* the field's offset in Checkpoint */
   enum { FIELD_TEXT, FIELD_INT, FIELD_COUNT, FIELD_REAL } kind; /* char *, int, uint64_t, double */
   bool may_be_left;                                             /* the file may lack the field */
 } CheckpointField;
@@ -41,8 +41,8 @@ static const CheckpointField checkpoint_fields[] = {
     FIELD(data, FIELD_TEXT, true),
 };
 
-/* The prefix of the names of each array's tensors. In another program's file, the prefix of the
-   parameters may be any text. */
+/* The names of an array's tensors start with the array's prefix. In another program's file, the
+   parameters may have any prefix. */
 static const char *const prefixes[CHECKPOINT_ARRAYS] = {"layers.", "momentum.", "second_moment.",
                                                         "raw."};
 
@@ -148,7 +148,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* json_dumps is no choice: if memory runs out, it silently drops a part. */
+  /* Not json_dumps, which silently drops text if memory runs out. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;
@@ -166,7 +166,7 @@ static bool check_target(const char *path, Error *error) {
          error_set(error, "cannot write %s: it is not a regular file", path);
 }
 
-/* Pads the header so that the data starts at a multiple of 8 bytes. */
+/* Writes header and data. Pads the header, so that the data starts at a multiple of 8 bytes. */
 static bool write_all(const AtomicFile *output, const Checkpoint *checkpoint, const char *header,
                       Error *error) {
   const size_t length = strlen(header);
@@ -269,7 +269,7 @@ static bool read_header(uint64_t size, Header *header, Error *error) {
 
 /* ---- loading: tensors ---------------------------------------------------------------------- */
 
-/* Splits tensor->name into its parts. */
+/* Splits tensor->name into prefix, number and bias, and finds its array. */
 static bool parse_name(Tensor *tensor, Error *error) {
   const char *text = tensor->name, *dot = strrchr(text, '.'), *digits = dot;
   while (dot && digits > text && isdigit((unsigned char)digits[-1])) digits--;
@@ -282,7 +282,7 @@ static bool parse_name(Tensor *tensor, Error *error) {
   tensor->prefix = (size_t)(digits - text);
   tensor->number = atoi(digits);
   tensor->bias = dot[1] == 'b';
-  tensor->array = CHECKPOINT_ARRAYS - 1; /* a name without a known prefix means parameters */
+  tensor->array = CHECKPOINT_ARRAYS - 1; /* an unknown prefix means parameters */
   while (tensor->array > CHECKPOINT_PARAMETERS &&
          !(tensor->prefix == strlen(prefixes[tensor->array]) &&
            strncmp(text, prefixes[tensor->array], tensor->prefix) == 0))
@@ -378,7 +378,7 @@ static bool shape_network(Tensor *first, const Tensor *end, Network *network, Er
   return network_init(network, size[0], size + 1, layers - 1, size[layers], error);
 }
 
-/* Checks that every array has the shape of the first one, the parameters. */
+/* Checks that every array has the shape of the parameters, and sets the network to this shape. */
 static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
   Network *network = &checkpoint->network, other;
   Tensor *tensors = header->tensors, *end = tensors + header->count;

@@ -51,7 +51,7 @@ bool class_names_read(const char *value, int classes, char **names, Error *error
     if (*c == ',') *c = '\n';
   if (!*names) return error_set(error, "out of memory");
   if (!class_names_settle(*names, classes, "--names", error)) return false;
-  for (int c = 0; c < classes; c++) { /* a label that is a number means the class of this number */
+  for (int c = 0; c < classes; c++) { /* as a label, the name "3" must mean class 3 */
     char *end;
     const ShortText name = class_name(*names, c);
     const double number = strtod(name.text, &end);

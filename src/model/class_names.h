@@ -11,7 +11,7 @@ enum { CLASS_NAME_MOST = 63 }; /* maximum bytes of a name */
 /* Returns class c as people see it: its name, or its number if there are no names. */
 ShortText class_name(const char *names, int c);
 
-/* Prints a list of all names, or of all numbers if there are no names, as JSON. */
+/* Prints all names or, if there are no names, all numbers, as a JSON list. */
 void class_names_print_json(FILE *file, const char *names, int classes);
 
 /* Removes the blanks around each name. Returns false if there are not `classes` names, or if a

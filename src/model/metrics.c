@@ -72,8 +72,8 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
 }
 
-/* Returns the width of a matrix column in characters: the width of the largest count, and a
-   blank. */
+/* Returns the width of a matrix column in characters: the largest count and a blank must fit, and
+   it is at least 5. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)
@@ -92,7 +92,7 @@ static void print_classes(const Metrics *s, FILE *file, bool matrix) {
     for (int answer = 0; matrix && answer < s->classes; answer++)
       if (count(s, truth, answer) > 0)
         fprintf(file, "%*" PRIu64, width, count(s, truth, answer));
-      else /* a point for 0, so that other counts stand out */
+      else /* a dot means 0, so that other counts stand out */
         fprintf(file, "%*s", width, ".");
     print_measures(s, file, truth);
   }

@@ -16,19 +16,18 @@ typedef struct {
   double test_loss, test_accuracy; /* NAN if no rows judge the network */
   double learning_rate;
   double train_seconds, test_seconds; /* by wall clock, including the wait for the device */
-  uint64_t train_rows, test_rows;     /* numbers of rows that were used */
+  uint64_t train_rows, test_rows;     /* rows trained on; rows tested */
   uint64_t seed;                      /* the run's seed */
-  uint64_t rows_before;               /* rows of train_rows that an earlier run trained on;
-                                         train_seconds excludes their time */
+  uint64_t rows_before; /* train_rows that an earlier run trained; not in train_seconds */
 } EpochResult;
 
 /* The times of a run, in seconds of wall clock. */
 typedef struct {
-  double load;        /* from opening the files until both were read; training runs meanwhile */
-  double train, test; /* sums over the epochs */
+  double load;        /* time until both files were read; training starts earlier */
+  double train, test; /* train_seconds and test_seconds, summed over the epochs */
 } RunTotals;
 
-/* Counts of predictions for each label, and totals. */
+/* Counts of predictions for each label, and totals over all rows. */
 typedef struct {
   int classes;
   uint64_t *counts; /* (classes, classes), indexed by truth and prediction; owned */
@@ -45,16 +44,16 @@ void metrics_close(Metrics *metrics); /* *metrics may be all zeros */
    the first of their classes, as engines do. */
 int argmax(const float *logits, int classes);
 
-/* Counts a row with logits (classes) and a label below classes. Returns the predicted class. */
+/* Adds a row with logits (classes) and a label below classes. Returns the predicted class. */
 int metrics_add(Metrics *metrics, const float *logits, int label);
 
 /* Computes probabilities (classes) = softmax(logits), in float64. */
 void softmax(const float *logits, int classes, double *probabilities);
 
-/* Prints loss and accuracy. For each class, prints rows, precision (the share of predictions of the
-   class that are right), recall (the share of its rows that are found), F1 (the harmonic mean of
-   precision and recall), and the name. A share of 0 rows is "-". With up to 16 classes, also prints
-   the confusion matrix. */
+/* Prints loss and accuracy. For each class, prints its number of rows, precision (right / all
+   predictions of the class), recall (right predictions / rows of the class), F1 (the harmonic mean
+   of precision and recall) and name. A fraction of 0 rows is "-". With up to 16 classes, also
+   prints the confusion matrix. */
 void metrics_print(const Metrics *metrics, FILE *file);
 
 /* Prints a line of JSON: loss, accuracy, rows, names if there are any, and counts. counts[t][p] is

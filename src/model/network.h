@@ -11,18 +11,18 @@
 #include "base/text.h"
 
 enum {
-  NETWORK_MAX_LAYERS = 8,     /* weight matrices: seven hidden layers and the output layer */
-  NETWORK_MAX_INPUTS = 4096,  /* pixels of a row */
-  NETWORK_MAX_HIDDEN = 16384, /* values of a hidden layer */
-  NETWORK_MAX_CLASSES = 1024, /* one warp of the softmax kernel holds a row of logits */
+  NETWORK_MAX_LAYERS = 8,     /* weight matrices: up to seven hidden layers and the output layer */
+  NETWORK_MAX_INPUTS = 4096,  /* maximum pixels of a row */
+  NETWORK_MAX_HIDDEN = 16384, /* maximum width of a hidden layer */
+  NETWORK_MAX_CLASSES = 1024, /* a warp of the softmax kernel must hold a row of logits */
   NETWORK_ALIGN = 32,         /* 32 floats are 128 bytes, one line of a GPU's cache */
 };
 
 typedef struct {
   int layers;                        /* number of weight matrices, at least 1 */
-  int size[NETWORK_MAX_LAYERS + 1];  /* size[0] inputs, ..., size[layers] classes */
-  size_t weight[NETWORK_MAX_LAYERS]; /* offset in floats of W of layer l: (size[l+1], size[l]) */
-  size_t bias[NETWORK_MAX_LAYERS];   /* offset in floats of b of layer l: (size[l+1]) */
+  int size[NETWORK_MAX_LAYERS + 1];  /* widths: size[0] inputs, ..., size[layers] classes */
+  size_t weight[NETWORK_MAX_LAYERS]; /* [l]: offset of layer l's W (size[l+1], size[l]) in floats */
+  size_t bias[NETWORK_MAX_LAYERS];   /* [l]: offset of layer l's b (size[l+1]) in floats */
   size_t floats;                     /* length of the flat array, padding included */
   size_t parameters;                 /* number of trainable values, padding not counted */
 } Network;

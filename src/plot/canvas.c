@@ -18,7 +18,7 @@ static unsigned char *pack(unsigned char *bytes, int size, int *packed, int leve
 }
 
 #define STBIW_ZLIB_COMPRESS pack
-#ifndef __clang_analyzer__ /* keeps stb's code from the analyzer */
+#ifndef __clang_analyzer__ /* hides stb's code from clang's analyzer */
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #endif
@@ -87,14 +87,13 @@ void canvas_greys(Canvas *p, int x, int y, const uint8_t *pixels, int width, int
   }
 }
 
-/* Rounds a line's coordinate to 1/64 pixel. Without this, C libraries and compilers that round
-   differently would draw different pixels. */
+/* Rounds a coordinate to 1/64 pixel, so that every compiler and C library draws the same pixels. */
 static double snap(double place) {
   return round(64 * place) / 64;
 }
 
-/* Adds a line to the coverage. Where lines meet, keeps the larger coverage, because otherwise the
-   joints of a letter would be painted twice. */
+/* Adds a line to the coverage. Where lines overlap, keeps the larger coverage. A sum would paint
+   the joints of a letter twice. */
 static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, double thickness) {
   const Box box = box_around(p, x0, y0, x1, y1, thickness / 2 + 1);
   x0 = snap(x0), y0 = snap(y0);
@@ -110,7 +109,7 @@ static void cover_line(Canvas *p, double x0, double y0, double x1, double y1, do
   }
 }
 
-/* Paints the coverage in the box and clears it. */
+/* Paints the covered pixels of the box, then sets their coverage to 0. */
 static void paint(Canvas *p, Box box, Colour colour) {
   foreach_pixel (x, y, box) {
     uint8_t *coverage = &p->coverage[y * p->width + x];
@@ -129,9 +128,9 @@ void canvas_line(Canvas *picture, double x0, double y0, double x1, double y1, do
 
 /* The letters ' ' to '~' as strokes of a pen, separated by spaces. A stroke is a list of points. A
    point is two digits in base 36: x from the left, then y from the top. Capitals reach from y = 0
-   to y = e, which is 14. Small letters start at 4, and tails end at i, which is 18. A stroke is a
-   quadratic B-spline from its first to its last point, with the other points as control points. So
-   a point given twice is a corner, and two points are a straight line. */
+   to y = e (14). Small letters start at y = 4, and tails end at y = i (18). A stroke is a quadratic
+   B-spline from its first to its last point, with the other points as control points. So a point
+   given twice is a corner, and two points are a straight line. */
 /* clang-format off */
 static const char *const letters[] = {
     /* sp ! " #        */ "", "101a 1e1e", "1014 4044", "2e30 6e70 0585 0989",
@@ -165,7 +164,7 @@ static const char *const letters[] = {
 
 static const double CAPITAL = 14; /* the height of a capital in the table's units */
 static const double GAP = 4.5, SPACE = 3, THICKNESS = 1.9, DIGIT = 8;
-enum { CURVE_PARTS = 6 }; /* number of straight pieces that draw a curve */
+enum { CURVE_PARTS = 6 }; /* number of straight lines that draw a curve */
 
 static const char *letter_of(char c) {
   return letters[c >= ' ' && c <= '~' ? c - ' ' : '?' - ' '];
@@ -183,12 +182,12 @@ static double width_of(char c) {
   return width;
 }
 
-/* Returns the point of two digits: x, and y as the imaginary part. */
+/* Reads two digits, a point's x and y. Returns the point as x + iy. */
 static double complex point_of(const char *digits) {
   return base36(digits[0]) + I * base36(digits[1]);
 }
 
-/* Adds a stroke of `digits` digits to the coverage. Its curves meet halfway between points. */
+/* Adds a stroke of `digits` digits to the coverage. Its curves join halfway between points. */
 static void cover_stroke(Canvas *p, const char *stroke, size_t digits, double complex origin,
                          double unit) {
   double complex a = point_of(stroke), from = origin + unit * a;

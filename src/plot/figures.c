@@ -16,11 +16,11 @@ static const double LINE = 2.6, THIN = 0.8, DOT = 7;
 typedef enum { LOSS, ACCURACY, MEASURES } Measure;
 typedef enum { TRAINING, TEST, KINDS } Kind;
 
-/* The data of the curves, which are results (runs, count). */
+/* The data of the curves. `results` is (runs, count), where `count` is the number of epochs. */
 typedef struct {
   const EpochResult *results;
   int runs, count;
-  int kinds; /* 2 for training and judging rows, 1 for training rows only */
+  int kinds; /* 2 for training and test rows, 1 for training rows only */
   const char *names[KINDS];
   int best; /* the best epoch, counted from 1; 0 if unknown */
 } Curves;
@@ -64,7 +64,7 @@ static void draw_curve(Canvas *page, const Curves *c, const Axis *x_axis, const 
   }
 }
 
-/* Extends the axis to all finite values. Returns false if there are none. */
+/* Sets the axis to span all finite values. Returns false if no value is finite. */
 static bool span(const Curves *c, Measure measure, Axis *axis) {
   axis_clear(axis);
   for (int run = c->runs > 1 ? 0 : -1; run < (c->runs > 1 ? c->runs : 0); run++)
@@ -73,7 +73,7 @@ static bool span(const Curves *c, Measure measure, Axis *axis) {
   return axis->low <= axis->high;
 }
 
-/* Draws the panel of a measure. Returns false if the measure has no finite value. */
+/* Draws the panel of loss or accuracy. Returns false if the measure has no finite value. */
 static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
   static const double FAR = 20; /* the axis is logarithmic if highest / lowest loss is above this */
   Axis y = {.upright = true,
@@ -164,10 +164,10 @@ bool plot_curves(const EpochResult *results, int runs, int count, const char *pa
 /* ---- weights ------------------------------------------------------------------------------ */
 
 enum { FILTER_GAP = 4, MIN_ZOOM = 2, FILTER_SIDE = 224 }; /* pixels; FILTER_SIDE is a maximum */
-static const double FILTERS_AREA = 1.4e6;                 /* approximate pixels of all filters */
-static const double ASPECT = 1.5; /* approximate width of the grid divided by its height */
+static const double FILTERS_AREA = 1.4e6; /* approximate area of all filters, in pixels */
+static const double ASPECT = 1.5;         /* approximate ratio of the grid's width to its height */
 
-/* Returns the divisor of `inputs` that is nearest to its square root. */
+/* Returns the divisor of `inputs` that is nearest to sqrt(inputs). */
 static int filter_width(int inputs) {
   const double side = sqrt(inputs);
   int best = 1;

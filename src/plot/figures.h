@@ -8,16 +8,16 @@
 #include "data/photograph.h"
 #include "model/class_names.h"
 
-/* Draws loss and accuracy of results (runs, count) over the epochs, for training and test rows.
+/* Draws loss and accuracy over the epochs, for training and test rows. `results` is (runs, count).
    Curves are means over the runs. If there are several runs, each also gets a thin curve. A line
    marks the best epoch. A value that is not finite leaves a gap. Fails if no value is finite. */
 bool plot_curves(const EpochResult *results, int runs, int count, const char *path, Error *error);
 
 enum { FIGURES_MAX_FILTERS = 1024 };
 
-/* Draws the weights of each output of the first layer as an image of the inputs. All images use one
-   scale, where 0 is grey. If the inputs are not a square, an image's width is the divisor of the
-   number of inputs that is nearest to its square root. At most FIGURES_MAX_FILTERS are drawn. */
+/* Draws the first layer's weights: one image per output, with one pixel per input. All images use
+   one scale, where 0 is grey. If the number of inputs is not a square, images are rectangles with
+   sides as equal as possible. Draws at most FIGURES_MAX_FILTERS images. */
 bool plot_weights(const Network *network, const float *parameters, const char *path, Error *error);
 
 typedef struct {
@@ -47,9 +47,8 @@ typedef struct {
   bool sure;
 } SeenAnswer;
 
-/* Draws the picture `name` with a box around every digit in it. Beside the picture it draws the
-   digits (side, side) as the network saw them, with its answers (count). `names` are the class
-   names. */
+/* Draws the picture `name` with a box around every digit in it. Beside the picture it draws each
+   digit (side, side) as the network saw it, with the network's answer. `names` are class names. */
 bool plot_seen(const char *name, const Image *image, const Photograph *photograph,
                const SeenAnswer *answers, int side, const char *names, const char *path,
                Error *error);

@@ -91,7 +91,7 @@ static void draw_tick(Canvas *page, const Axis *a, double number, double value, 
   }
 }
 
-/* Draws ticks at powers of ten. A short axis also has ticks at other multiples, such as 2 and 5. */
+/* Draws ticks at powers of ten. A short axis also has ticks in between, such as 20 and 50. */
 static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
   const double length = axis->high - axis->low;
   const int step = max_int(1, (int)ceil(length / wanted));
@@ -103,8 +103,8 @@ static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
     }
 }
 
-/* Draws ticks at multiples of 1, 2 or 5 times a power of ten. The numbers have enough decimals to
-   differ. */
+/* Draws ticks at multiples of 1, 2 or 5 times a power of ten. Prints enough decimals to tell the
+   numbers apart. */
 static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
   const double least = (axis->high - axis->low) / wanted * (1 - 1e-9);
   const double power = pow(10, floor(log10(least))), part = least / power;
@@ -172,8 +172,8 @@ void dot_chart_add(DotChart *chart, const char *label, double ms, Colour colour)
     chart->rows[chart->count++] = (DotChartRow){text_format("%s", label), ms, colour};
 }
 
-/* Returns an axis that starts below the smallest value. Right of the axis there is room for the
-   number of the largest value. */
+/* Returns an axis that starts below the smallest value. It ends early enough to leave room on the
+   right for the text of the largest value. */
 static Axis axis_of(const DotChart *chart) {
   double widest = 0;
   Axis axis = {.logarithmic = true,

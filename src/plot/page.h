@@ -18,10 +18,10 @@ static const Colour page_series[] = {0x0072b2, 0xd55e00};
 
 enum { TITLE = 20, TEXT = 13, SMALL = 12 }; /* heights of capitals, in pixels */
 enum { MARGIN = 28, HEAD = 104 };           /* margin on every side; height of the title's area */
-enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* width of a chart's page; minimum of a page */
+enum { CHART_WIDTH = 1200, LEAST_WIDTH = 760 }; /* page width of a chart; minimum page width */
 
-/* Opens a page of at least LEAST_WIDTH x height pixels, with a title and a subtitle. Letters get
-   smaller if a text would not fit. */
+/* Opens a page with a title and a subtitle, which get smaller letters if they would not fit. The
+   page is `width` pixels wide, but at least LEAST_WIDTH. */
 bool page_open(Canvas *page, const char *title, const char *subtitle, int width, int height,
                Error *error);
 
@@ -30,7 +30,7 @@ bool page_save(Canvas *page, const char *path, Error *error);
 
 typedef enum { STARTS, CENTRED, ENDS } TextPlace;
 
-/* Writes a text that starts at x, is centred on x, or ends at x. */
+/* Writes a text. `place` says whether it starts at x, is centred on x, or ends at x. */
 void page_text(Canvas *page, TextPlace place, double x, double baseline, double height,
                Colour colour, const char *text);
 
@@ -44,22 +44,22 @@ typedef struct {
   const char *text;
 } Key;
 
-/* Writes the meanings of colours in a row that ends at x = `right`. */
+/* Draws a legend: `count` colours and their meanings, in one row that ends at x = `right`. */
 void page_legend(Canvas *page, double right, double baseline, const Key *keys, int count);
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-/* An axis. axis_clear and axis_include set `low`, `high` and `fractions`; figures set the rest. */
+/* An axis. axis_clear and axis_include set low, high and fractions; callers set the rest. */
 typedef struct {
   const char *label;      /* what the numbers measure, and their unit */
   bool logarithmic;       /* the scale is logarithmic, and all values are above 0 */
-  double mark;            /* the value at which a line stands on a horizontal axis */
-  const char *mark_label; /* the line's label; NULL if there is no line */
+  double mark;            /* the value at which a horizontal axis has a vertical line */
+  const char *mark_label; /* the label of the line at `mark`; NULL means no line */
 
   bool upright;
-  int from, to;     /* the axis's ends in pixels: left and right, or bottom and top */
-  int near, far;    /* the grid lines' ends in pixels; the numbers are at `near` */
-  double low, high; /* values at the ends, or their base-10 logarithms if logarithmic */
+  int from, to;     /* ends of the axis in pixels: left and right, or bottom and top */
+  int near, far;    /* ends of the grid lines in pixels; numbers stand at `near` */
+  double low, high; /* values at the axis's ends; if `logarithmic`, their log10 */
   bool fractions;   /* true if some values are not integers */
 } Axis;
 
@@ -70,7 +70,7 @@ void axis_clear(Axis *axis);
    logarithmic axis. */
 bool axis_include(Axis *axis, double value);
 
-/* Returns a value's place in pixels, not rounded; not finite if the axis cannot show the value. */
+/* Returns a value's place in pixels. It is not finite if the axis cannot show the value. */
 double axis_place(const Axis *axis, double value);
 
 /* Draws the label, the mark, and grid lines at round numbers (integers unless `fractions`). */
@@ -81,7 +81,7 @@ void page_axis(Canvas *page, const Axis *axis);
 /* A grid of equal cells, for filters, digits or counts. */
 typedef struct {
   int left, top;
-  int width, height; /* distance from a cell to the next cell, in pixels */
+  int width, height; /* distances from a cell to the next cell, in pixels */
   int columns;
 } Grid;
 

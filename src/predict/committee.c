@@ -1,4 +1,4 @@
-/* A committee is an engine that averages the predictions of its members, which are engines, too. */
+/* A committee is an engine that averages the predictions of other engines, its members. */
 #include "predict/predict.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
     if (!c->member[m]->call->predict(c->member[m], first_row, rows, logits, error)) return false;
     add_probabilities(c, rows, logits);
   }
-  /* float64 holds probabilities down to 1e-308; smaller probabilities count as 0 */
+  /* A probability that is 0 in float64 counts as 1e-308, so that its logarithm is finite. */
   for (size_t i = 0; i < values; i++)
     logits[i] = (float)log(c->sums[i] > 0      ? c->sums[i] / c->count
                            : isnan(c->sums[i]) ? NAN

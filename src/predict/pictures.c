@@ -18,10 +18,10 @@ typedef struct {
   Error failure;                      /* error of the latest picture without an answer, or "" */
 } Answers;
 
-/* The text of a row of digits. Blanks separate the digits if the classes have names. */
+/* The text of a row of digits. If the classes have names, blanks separate the names. */
 typedef char RowText[PHOTOGRAPH_MOST * (CLASS_NAME_MOST + 2)];
 
-/* Writes the row of digits that starts at digit `first` as text. Unsure digits become "?". Returns
+/* Writes a row of digits, which starts at digit `first`, as text. Unsure digits become "?". Returns
    the index after the row's last digit. */
 static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
@@ -97,7 +97,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* full ink, 255, becomes training's white */
+  for (int p = 0; p < size; p++) /* 255, full ink, becomes training_white */
     staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
@@ -117,7 +117,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    /* The caller reports the last error, so each error is kept until the next error comes. */
+    /* Report the previous error. The caller reports the last one. */
     if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
     a->failure = *error;
     return true;

@@ -28,12 +28,12 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
-/* Takes a row. Rows come in file order; `row` counts from 1. pixels (inputs) and logits (classes)
+/* Is called for each row, in file order. `row` counts from 1. pixels (inputs) and logits (classes)
    are valid only during the call. To stop, returns false with *error set. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
-/* Predicts the window's rows. Sets logits (rows, classes). */
+/* Predicts the rows that loader_next read. Sets logits (rows, classes). */
 static bool predict_window(const Loader *window, float *logits, Error *error) {
   Engine *engine = window->engine;
   const size_t classes = (size_t)network_classes(&engine->config.network);
@@ -137,7 +137,7 @@ static bool see(void *context, uint64_t row, const uint8_t *pixels, int label, c
   Mistake *mistake = &g->list[at];
   memmove(mistake + 1, mistake, (size_t)(g->count - 1 - at) * sizeof *mistake);
   *mistake = (Mistake){label, prediction, probability, row, {0}};
-  for (int i = 0; i < g->inputs; i++) /* the value of --pixel-max becomes 255 */
+  for (int i = 0; i < g->inputs; i++) /* scales so that --pixel-max becomes 255 */
     mistake->pixels[i] = (uint8_t)fmin(255, round(pixels[i] * 255 / g->white));
   return true;
 }

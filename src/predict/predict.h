@@ -8,8 +8,8 @@
 #include "model/metrics.h"
 #include "plot/figures.h"
 
-/* Opens a file of rows to predict. The engine gives the numbers of classes, of reader threads and
-   of rows to read ahead. */
+/* Opens a file of rows to predict. engine->config gives the number of classes, of reader threads
+   and of rows to read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
@@ -26,23 +26,22 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 /* Opens an engine that averages the probabilities of several trained networks (a committee, or
    ensemble: Ciresan, Meier, Gambardella, Schmidhuber 2011). The `count` members, at least 1, have
    equal inputs, classes, batch and staging rows. The logits are logarithms of the mean
-   probabilities. A logit is not finite if a member's logit is not. The engine has the config of
-   its first member, and only the calls staging, upload, predict and close; other calls are NULL. It
+   probabilities, or NAN where a member's logit is not finite. The engine has the config of its
+   first member, and only the calls staging, upload, predict and close; other calls are NULL. It
    owns the members. If committee_open fails, it closes the members and returns NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
 
-/* The rows to evaluate and the pictures to draw. A picture with the file name "" is not drawn. */
+/* The rows to evaluate and the pictures to draw. A file name of "" means no picture. */
 typedef struct {
-  DatasetConfig
-      rows; /* labelled rows for predict_open; weights and html also work without a path */
+  DatasetConfig rows; /* labelled rows; rows.path may be NULL if only weights and html are wanted */
   const char *weights, *mistakes, *confusion; /* file names of the pictures to draw */
   const char *html;                           /* file name of a web page to draw digits on */
   DataSummary *read; /* evaluate_file stores the rows' summary here, unless NULL */
 } EvaluateConfig;
 
-/* Returns false if a wanted picture cannot be drawn for this network. */
+/* Returns false if a wanted picture or the web page cannot be made for this network. */
 bool evaluate_can(const Engine *engine, const EvaluateConfig *config, Error *error);
 
 /* If config->rows has a path, predicts its rows and compares the predictions with the labels. Then
@@ -52,7 +51,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metric
 
 /* ---- a network as one web page -------------------------------------------------------------- */
 
-/* A browser can hold this many parameters as base64: V8's limit is 2^29 - 24 characters. */
+/* Parameters that fit in a browser as base64: a string of V8 has up to 2^29 - 24 characters. */
 enum { DIGIT_PAGE_MOST = 100000000 };
 
 /* Writes a web page that needs no server and names the digit that a user draws on it. The Makefile
@@ -77,6 +76,6 @@ typedef struct {
 /* Prints a line for each digit of each picture (see photograph.h): the picture's name, the digit's
    box if there are several digits, the likeliest class with its probability, and "unsure" if the
    probability is below `confidence`. If a picture has several digits, adds a line of text for each
-   row of digits. If a picture has no answer, the next picture follows, but the result is false:
-   *error is the last such error, and `report` prints the others. Any other error ends the call. */
+   row of digits. Continues after a picture without an answer, but then returns false: *error is the
+   last such error, and `report` prints the earlier ones. Any other error ends the call. */
 bool predict_pictures(Engine *engine, const Pictures *pictures, Error *error);

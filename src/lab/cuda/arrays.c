@@ -15,7 +15,7 @@ const LabTopic *const lab_topics[] = {&lab_vector,
                                       &lab_copy_patterns,
                                       &lab_divergence,
                                       &lab_constant,
-#ifndef ON_EMULATOR /* the emulator lacks special function units, a host link and times */
+#ifndef ON_EMULATOR /* the emulator has no special function units, host link or times */
                                       &lab_math,
                                       &lab_transfers,
 #endif
@@ -105,7 +105,7 @@ static bool open_block(LabArrays *a, int block, Error *error) {
   return cuda_done(poison(a, block, a->copies), "clearing arrays", error);
 }
 
-/* Sets the sizes of the blocks. */
+/* Sets the bytes of each block. */
 static void plan_blocks(LabArrays *a) {
   const LabTopic *t = a->topic;
   bool pageable = false;
@@ -133,8 +133,8 @@ static size_t device_bytes(const LabArrays *a, int copies) {
   return sum;
 }
 
-/* Chooses the number of copies, if possible enough to fill the L2 cache twice. Timed calls use one
-   copy after another. With so many copies, a call finds none of its data in the cache. */
+/* Sets the number of copies. Timed calls use one copy after another. If GPU memory is large enough,
+   the copies fill the L2 cache twice, so that no call finds its data in the cache. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;
@@ -156,7 +156,7 @@ static bool choose_copies(LabArrays *a, Error *error) {
              (double)left / 1e9);
 }
 
-/* Writes input i to all its copies. */
+/* Generates input i and writes it to all its copies. */
 static bool fill_input(LabArrays *a, int i, Error *error) {
   const LabProblem *problem = a->problem;
   const size_t bytes = a->blocks[i].bytes;
@@ -233,8 +233,8 @@ bool lab_arrays_poison(const LabArrays *arrays, Error *error) {
          cuda_done(cudaDeviceSynchronize(), "poisoning", error);
 }
 
-/* Checks the guards around the first copy. If the block is an input and not too large, also checks
-   that the rung did not change it. */
+/* Checks the guard bytes around the first copy. If the block is an input of at most WATCHED_BYTES,
+   also checks that the rung did not change the input. */
 static cudaError_t inspect(const LabArrays *a, int block, const char **outside) {
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);

@@ -31,14 +31,14 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
 }
 
 static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
-/* seconds of a call; above SLOW it is timed SLOW_SAMPLES times, above VERY_SLOW not again */
+/* A call above SLOW seconds is timed SLOW_SAMPLES times, above VERY_SLOW seconds not again. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
   const LabArrays *arrays;
   const LabRow *row;
-  int next; /* number of the copy of the arrays that the next call uses */
+  int next; /* index of the arrays' copy for the next call */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {
@@ -55,7 +55,7 @@ bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) 
   Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
   if (once <= SLOW && !rung.on_host) {
-    /* the first run also loaded the kernel, so a second run estimates the time */
+    /* `once` may include loading the kernel, so a second run estimates the time */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
   }

@@ -11,7 +11,7 @@
 #include "engine/cuda/cuda_error.h"
 
 enum { FEW = 65536 };                   /* maximum number of outputs in a range */
-enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* outputs of a sampled range; sampled ranges */
+enum { SAMPLE = 64, SAMPLES = 64 + 2 }; /* outputs per sampled range; number of sampled ranges */
 static const double MANY_OPERATIONS = 4e9, MANY_OUTPUTS = 2048;
 
 static int64_t first_of(const LabArrays *a, int64_t range) {
@@ -66,7 +66,7 @@ static bool is_right(double got, double expected, double allowed) {
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* Returns the error in ulp, the spacing of float32 at `expected` (2^-149 below FLT_MIN). */
+/* Returns the error in ulps. An ulp is float32's spacing at `expected`, 2^-149 below FLT_MIN. */
 static double error_in_ulp(double got, double expected) {
   if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;
@@ -86,7 +86,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
 #pragma omp parallel for schedule(dynamic)
   for (int64_t i = 0; i < a->ranges; i++) {
     LabRange r = range_of(a, i);
-    double own[FEW]; /* errors that the rung allows, instead of the problem's */
+    double own[FEW]; /* the rung's own allowed errors, if rung->allowed is set */
     Verdict found = {.wrong = INT64_MAX};
     if (rung->allowed) {
       r.allowed = own;
@@ -108,8 +108,8 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
   return verdict;
 }
 
-/* Sets "check" to the outcome, but removes it if the outcome is right. Sets "note" to the reason,
-   unless `note` is "". */
+/* Sets the row's "check" to the outcome or, if the outcome is LAB_RIGHT, removes "check". Sets the
+   row's "note", unless `note` is "". */
 static void set_outcome(const LabRow *row, const char *outcome, const char *note) {
   json_object_del(row->line, "check");
   if (strcmp(outcome, LAB_RIGHT) != 0) record_text(row->line, "check", outcome);
@@ -120,7 +120,7 @@ static bool is_wrong(const LabRow *row) {
   return text_is(row->line, "check", LAB_WRONG);
 }
 
-/* Runs a row's rung once. The error that it returns may come from an earlier kernel. */
+/* Runs a row's rung once. The returned error may come from an earlier kernel. */
 static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *record,
                             ShortText *note, double *seconds) {
   LabCall call = lab_arrays_call(a, row->rung, row->point, 0);
@@ -135,8 +135,7 @@ static cudaError_t run_once(const LabArrays *a, const LabRow *row, LabRecord *re
   return cudaDeviceSynchronize(); /* waits for the rung's work on other streams */
 }
 
-/* Records a failure as the row's outcome. Returns false if the GPU no longer serves this process.
- */
+/* Records a failed call as the row's outcome. Returns false if the GPU is no longer usable. */
 static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t status,
                          const ShortText *note, Error *error) {
   cudaGetLastError(); /* clears the error, so that the next launch does not report it again */
@@ -151,7 +150,7 @@ static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t stat
   return true;
 }
 
-/* Judges the row's last run. `note` is the result of lab_watch. */
+/* Judges the output of the row's latest run. `note` is the result of lab_watch. */
 static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, Error *error) {
   const char *outside;
   if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
@@ -207,7 +206,7 @@ static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   return rung->kind == LAB_RUNG;
 }
 
-/* Runs the rows of lab_table: each rung of the problem, at each of its points. */
+/* Runs the rows, which lab_table made, in their order. Removes rows that are not wanted. */
 static bool run_rows(const LabArrays *a, json_t *rows, Error *error) {
   size_t i = 0;
   foreach_rung (rung, a->topic)
@@ -236,7 +235,7 @@ static void close_streams(const LabCall *call) {
   if (call->stream) cudaStreamDestroy(call->stream);
 }
 
-/* Removes a table's rows, and adds the reason why there are none. */
+/* Replaces a table's rows by the reason why they did not run. */
 static bool set_reason(json_t *table, const char *reason) {
   json_array_clear(json_object_get(table, "rows"));
   record_text(table, "reason", reason);

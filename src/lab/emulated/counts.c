@@ -30,7 +30,7 @@ static void name_arrays(const LabArrays *a) {
                     (int)(a->blocks[b].bytes / 4), 4, b < LAB_OUT);
 }
 
-/* Returns the counted number, in the unit in which the topic's rungs predict it. */
+/* Returns the count that the topic's rungs predict, in the unit of the predictions. */
 static double count(const LabArrays *a, const EmulatorCounts *c) {
   enum { SECTOR = 32, WARP = 32 };
   const LabTopic *t = a->topic;

@@ -6,10 +6,10 @@
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
-enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* these fill every multiprocessor for some ms */
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* enough to fill every multiprocessor for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
-/* The arrays of the rungs, and the ceiling that is measured. */
+/* The state of ceilings_add. */
 typedef struct {
   Ceiling which; /* the ceiling to measure */
   uint8_t *d_from, *d_to, *h_from;
@@ -18,7 +18,7 @@ typedef struct {
   uint32_t stamp;
 } Stand;
 
-/* Queues one call of the ceiling s->which. Serves as Rung.run. */
+/* Queues the work of the ceiling s->which. This is a Rung.run. */
 static cudaError_t run(void *stand, cudaStream_t stream) {
   Stand *s = stand;
   switch (s->which) {

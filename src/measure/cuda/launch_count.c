@@ -1,5 +1,5 @@
-/* Counts the host's launches. The linker replaces calls of these functions by calls of their
-   __wrap_ versions (--wrap in the Makefile). */
+/* Counts the host's launches. The linker replaces each call of a launch function by a call of its
+   __wrap_ version below (--wrap in the Makefile). */
 #include "measure/cuda/rung.h"
 
 static uint64_t launches;
@@ -22,7 +22,7 @@ uint64_t launch_count(void) {
            cudaStream_t stream),                                                                   \
           (kernel, grid, block, arguments, shared, stream))
 
-/* nvcc turns <<< >>> into a call of the first function or, in newer toolkits, of the second. */
+/* nvcc turns <<< >>> into cudaLaunchKernel or, in newer toolkits, __cudaLaunchKernel. */
 __attribute__((weak)) cudaError_t __real___cudaLaunchKernel(void *kernel, struct dim3 grid,
                                                             struct dim3 block, void **arguments,
                                                             size_t shared, cudaStream_t stream);

@@ -8,13 +8,13 @@
 #include "measure/record.h"
 
 typedef struct {
-  const char *name;                                       /* the name in errors */
+  const char *name;                                       /* the name in errors and records */
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
-  int calls;        /* calls between two events */
+  int calls;        /* number of calls between two events */
   bool on_host;     /* uses the host's clock, because the call includes work of the host */
-  double amount;    /* bytes or operations of a call or, if the unit is "us", its pieces of work */
-  const char *unit; /* "us" (per piece), "GB/s" or "GFLOP/s" */
+  double amount;    /* work of a call: bytes, operations or, if the unit is "us", repetitions */
+  const char *unit; /* "us" (per repetition), "GB/s" or "GFLOP/s" */
 } Rung;
 
 enum { RUNG_SAMPLES = 9 };
@@ -27,14 +27,14 @@ uint64_t launch_count(void);
 
 /* Creates a CUDA context. Fails if there is no GPU. */
 bool gpu_start(Error *error);
-/* Starts the GPU and adds the line of the machine, with `name`, to the record. */
+/* Starts the GPU and adds a line "machine" to the record. `name` says what is measured. */
 bool gpu_add_machine(Record *record, const char *name, Error *error);
 
-/* The ceilings of a GPU: the rates with which measured rates are compared. */
+/* The ceilings of a GPU: measured limits, with which other measurements are compared. */
 typedef enum {
   CEILING_COPY,   /* a copy in the GPU's memory, far larger than its cache */
   CEILING_PINNED, /* a copy from the host's pinned memory to the GPU */
-  CEILING_FMA,    /* only fused multiply-adds */
+  CEILING_FMA,    /* a kernel that does only fused multiply-adds */
   CEILING_LAUNCH,
   CEILING_BARRIER,
   CEILING_PACKET,
