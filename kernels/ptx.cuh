@@ -143,7 +143,7 @@ __device__ inline void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most GROUPS of this thread's groups of copies, the newest, are unfinished. */
+/* Waits for all of this thread's groups of copies except the newest GROUPS groups. */
 template <int GROUPS> __device__ void await_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 }

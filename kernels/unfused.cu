@@ -53,7 +53,7 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
 }
 
-/* P = log-softmax of each row of Z. One thread per row. The maximum starts at -infinity. */
+/* P = log-softmax of each row of Z. One thread per row. */
 __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
@@ -65,8 +65,8 @@ __global__ void log_softmax(const float *d_z, float *d_p, int rows, int classes)
   for (int c = 0; c < classes; c++) d_p[(size_t)r * classes + c] = (z[c] - largest) - log_sum;
 }
 
-/* Computes each row's loss and correctness. One thread per row. The loss is minus the label's
-   log-probability, or with smoothing minus the mean log-probability under the target. */
+/* Computes each row's loss and correctness. One thread per row. The loss is minus the sum over
+   classes of target times log-probability. Without smoothing, only the label's target is not 0. */
 __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Target target,
                               RowResults results) {
   const int r = blockIdx.x * THREADS + threadIdx.x;

@@ -10,7 +10,7 @@
 #   BATCHES   the batch sizes to time  [64,256,1024,4096]
 #   NETWORKS  how many of each of the first two networks to train at once  [16,64,256]
 #   RESULTS  another folder for these files  [docs/results]
-#   SECONDS_FOR_PEERS  after this time, start no more measurements of peers  [200]
+#   SECONDS_FOR_PEERS  the time after which no more measurements of peers are started  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
 # The exit status is 1 if mlp-bench or mlp-lab failed. The tables name peers that failed.

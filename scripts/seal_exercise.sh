@@ -67,7 +67,7 @@ END2
   refuse "it has a pragma: $found"
 ! found=$(grep -E '^\s*#\s*include' "$text" | grep -m 1 -vE "^\s*#\s*include\s*($HEADERS)\s*$") ||
   refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
-# Names that begin with two underscores are reserved for the compiler. Only names of CUDA are allowed.
+# Names that begin with two underscores are reserved for the compiler. Names of CUDA are allowed.
 names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
 known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$)')
 [ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
@@ -115,7 +115,7 @@ foreign=$(nm --undefined-only --format=posix object.o | cut -d' ' -f1 | grep -vx
 renamed=()
 if [ "$kind" = emulator ]; then
   sections=$(objdump -h -w object.o)
-  # Only the constructor that -fsanitize=thread adds is allowed. It reports that the code is watched.
+  # The only constructor must be the one that -fsanitize=thread adds.
   constructors=$(awk '$2 ~ /^\.(preinit_array|init_array|fini_array|ctors|dtors)/ {print $2, $3}' <<<"$sections")
   [[ $constructors =~ ^\.init_array\.0\ 0*8$ ]] ||
     refuse 'it has a constructor, which runs before anything is asked of it'

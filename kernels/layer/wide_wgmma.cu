@@ -125,7 +125,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks how many clusters of each size run at once on this device. A cluster fits into one GPC. */
+/* Asks the first device how many clusters of each size it runs at once. Its GPCs limit them. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -162,8 +162,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* The program's other kernels must be compiled for compute capability 9.0, too, because
-   launch_pdl() expects one architecture for all kernels. */
+/* Returns true only if the program's other kernels are compiled for compute capability 9.0, too,
+   because launch_pdl() expects one architecture for all kernels. */
 bool has_wgmma() {
   int device, major = 0, minor = 0, others = 0;
   cudaFuncAttributes attributes;

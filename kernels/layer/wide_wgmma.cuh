@@ -142,7 +142,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* Stores COUNT columns, from `first` on, of 8 rows: those of `half` and of multiply_128()'s r. */
+/* Stores COUNT columns from `first` on, in 8 rows of a half: g + 8 r, as in multiply_128(). */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {

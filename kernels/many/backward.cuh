@@ -149,7 +149,7 @@ __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
 __device__ inline void fetch_w2(const Job &job, int thread, float (&w2)[8]) {
   unrolled (k, 8) w2[k] = __ldcg(w2_of_thread(job, thread, k));
 }
-/* Stores a thread's w2 (see fetch_w2) in global memory, and the weights' terms in shared memory. */
+/* Stores w2 (weights, momenta) in global memory, and the weights' terms in shared memory. */
 __device__ inline void store_w2(const Job &job, Shared &s, int thread, const float (&w2)[8]) {
   unrolled (k, 8) __stcg(w2_of_thread(job, thread, k), w2[k]);
   uint8_t *to = w2_at(s, thread / 5, thread % 5 * 4);
@@ -207,7 +207,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Stores a bias of b2 as a weight of the first block's W2: that of unit 20, which is always 1. */
+/* Stores a bias of b2 as the first block's weight of unit 20, which is always 1. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);
@@ -239,7 +239,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up make_parts()'s sums, and updates W2, b2, W3 and b3. */
+/* Adds up the sums of make_parts(), and updates W2, b2, W3 and b3. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -320,7 +320,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* low terms have their own matrix; those of units 16 to 19 share the matrix of high terms */
+  /* units 16 to 19 have both terms in one matrix; other units have one matrix per term */
   const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;

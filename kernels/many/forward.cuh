@@ -115,7 +115,7 @@ __device__ inline void multiply_h1(Shared &s) {
     const int row = 16 * l.w + l.g + 8 * i, owner = row / OWN_ROWS;
     to[i] = &(owner == rank ? s.z2_in : s.z2_out)[owner][row % OWN_ROWS][32 * l.group + 2 * l.q];
   }
-  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last warpgroup also reads columns beyond
+  const uint8_t *w2 = s.w2 + 4 * l.group * W2_STEP; /* the last warpgroup also reads rows beyond
                                                        W2, and drops their sums */
   const uint64_t w_high = operand(shared_address(w2), MATRIX, W2_STEP),
                  w_low = operand(shared_address(w2 + W2_LOW), MATRIX, W2_STEP),
@@ -136,7 +136,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Adds up ten numbers per lane over each warp. Each round halves the numbers that a lane holds. */
+/* Sums each of a lane's ten numbers over the warp. After each round, a lane holds half as many. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll

@@ -20,7 +20,7 @@ constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* low terms of gradients are multiplied by LOW */
-constexpr float PIXEL = 16777216; /* a half with the bits of a byte is byte / PIXEL */
+constexpr float PIXEL = 16777216; /* the bits of a byte, read as a half, are byte / PIXEL */
 /* The sums in update_w1() times this power of two are the gradient times W1_SCALE. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */

@@ -7,8 +7,8 @@
    - A block has 18 to 20 units of hidden layer 1 for all rows: rows of W1, columns of W2, and b1.
      From Z2 to dZ3 it has four rows of the batch, and seven columns of W3. All blocks have b3; only
      the first block has b2.
-   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. (The last 16 inputs have code
-   of their own.) It has 32 units of hidden layer 2 and one of the block's four rows.
+   - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. Warpgroup 0 also has the
+     last 16. Each has 32 units of hidden layer 2 and one of the block's four rows.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
      in shared memory. Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
@@ -22,10 +22,10 @@
 
    Exchange 3 sends new columns of W3. It must arrive before the next exchange 1. A block sends
    exchange 3 after it has read the last exchange 1, so the next exchange 1 overwrites nothing
-   unread. Blocks send dZ3 and the signs of H2, because dZ2 would take 1,600 bytes. The tensor cores
-   multiply two fp16 terms of each number; three products give float32's accuracy. A pixel needs one
-   term: with 0 as its high byte, it is exact as a subnormal fp16. The kernel checks for numbers
-   beyond fp16's range before ReLU, in logits, and at the end in the parameters.
+   unread. Blocks send dZ3 and the signs of H2, because dZ2 would take another 1,600 bytes. The
+   tensor cores multiply two fp16 terms of each number; three products give float32's accuracy. A
+   pixel needs one term: with 0 as its high byte, it is exact as a subnormal fp16. The kernel checks
+   for numbers beyond fp16's range before ReLU, in logits, and at the end in the parameters.
 
    A step of a block takes 19,000 cycles. Counted as if nothing overlapped, it spends 3,300 on
    tensor cores, 5,000 on shared memory, 9,600 on instructions and 3,100 on exchanges.

@@ -21,8 +21,8 @@
 
 #include "base/random.h"
 
-/* The kinds of distortion and the units of their strengths. Lengths are pixels of a picture of 28 x
-   28; other pictures scale them in proportion. */
+/* The kinds of distortion and the units of their strengths. Lengths are in pixels of a 28 x 28
+   picture. For other pictures, they are scaled in proportion to the side. */
 enum {
   AUGMENT_SHIFT,   /* pixels by which the picture moves, in x and in y */
   AUGMENT_ROTATE,  /* degrees */

@@ -9,7 +9,7 @@
 #define SAVE_FILE "save_file of safetensors.torch or .numpy writes what is read here"
 #define PICTURE "--classify takes pictures"
 
-/* The known formats, in the order of their tests. `begins` is a shell pattern of a file's start. */
+/* The known formats. `begins` is a shell pattern for a file's start; the first match wins. */
 static const struct {
   const char *begins, *what;
   const char *cure[2]; /* advice, indexed by FormatWanted; NULL if the format is accepted */
