@@ -1,4 +1,4 @@
-/* Chooses a random share of each class's rows, which validate the network instead of training it.
+/* Holds out a random share of each class's rows. They validate the network and do not train it.
 
    The rows of a class are numbered from 0 in file order. Interval j is the rows ceil(j / share) to
    ceil((j + 1) / share) - 1. One row of each interval is held out; it is drawn by (seed, class, j).

@@ -16,7 +16,7 @@ typedef struct {
   int columns, inputs, classes;         /* fields per line; pixels per row; number of classes */
   int least, greatest;                  /* the least and the greatest pixel value */
   double mean;                          /* the mean pixel value */
-  bool header, sorted;                  /* line 1 of the file is a header; see data_is_sorted */
+  bool header, sorted;                  /* true if line 1 is a header; true if data_is_sorted */
   dev_t device;
   ino_t inode; /* device and inode identify the file on this machine, so they are not saved */
 

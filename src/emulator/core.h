@@ -108,11 +108,11 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
    before the address. Returns NULL if the address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
-Region *guarded_by(uintptr_t address); /* if the address is in a guard page, the next array */
+Region *guarded_by(uintptr_t address); /* returns the array after this guard page */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address);       /* true for is_no_variable, code and constants */
+bool is_of_program(uintptr_t address);       /* true for code, constants and is_no_variable() */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
@@ -137,7 +137,7 @@ struct Site {
   EmulatorCounts counts; /* here, `requests` also counts requests to shared memory */
 };
 
-extern std::vector<Site> sites, sites_of_launches; /* of this launch; of earlier launches */
+extern std::vector<Site> sites, sites_of_launches; /* sites of this launch; of earlier launches */
 extern EmulatorCounts counts;
 /* Records an access or a step (see Site) of the running lane. Returns the site's index. */
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,

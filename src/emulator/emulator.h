@@ -27,10 +27,10 @@ typedef struct {
   uint64_t launches, barriers;
   uint64_t requests, sectors, bytes_used; /* global memory: requests, 32-byte sectors, bytes used */
   uint64_t bytes_once;                    /* distinct bytes read + written, added over launches */
-  uint64_t turns, least_turns;            /* shared memory: passes of the banks; the minimum */
+  uint64_t turns, least_turns;            /* shared memory: passes of the banks; minimum needed */
   uint64_t atomic_turns;                  /* passes of the banks for atomic operations */
-  uint64_t lanes, slots;                  /* active lanes of all requests; lanes of their warps */
-  uint64_t lane_steps, step_slots;        /* active lanes of basic blocks; lanes of their warps */
+  uint64_t lanes, slots;                  /* sum over requests: active lanes; warp's lanes */
+  uint64_t lane_steps, step_slots;        /* sum over basic blocks: active lanes; warp's lanes */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
@@ -47,7 +47,7 @@ typedef struct {
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };
 
-/* The two halves of emulator_told(). A forked process may call the first, its parent the second. */
+/* The two halves of emulator_told(), so that a child process can find and its parent can write. */
 void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);

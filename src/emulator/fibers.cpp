@@ -262,7 +262,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* set by emulator_allow; in bytes */
+static std::map<const void *, size_t> allowed; /* bytes that emulator_allow allows */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;

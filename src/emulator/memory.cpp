@@ -131,7 +131,7 @@ size_t static_shared_of(const void *kernel) {
   return bytes;
 }
 
-/* Returns the variable of the address, or the nearest variable that ends before it. */
+/* Returns the variable at the address, or the nearest variable that ends before the address. */
 static decltype(variables)::value_type *variable_at(uintptr_t address) {
   for (const Range &range : {shared, data})
     if (auto after = variables.upper_bound(address); range.has(address))

@@ -57,7 +57,7 @@ typedef struct {
   uint64_t first_row, rows; /* the window; `rows` is below 2^32 */
   bool shuffled;
   uint64_t key;
-  uint64_t first_step, steps; /* first step, number of steps; the window's last may be short */
+  uint64_t first_step, steps; /* the first step; the number of steps */
   uint64_t updates;           /* number of updates in the run before first_step (t - 1 in adam) */
   float learning_rate;
   AugmentStrengths augment; /* all 0 means no augmentation */
@@ -95,7 +95,7 @@ typedef struct {
   bool (*write)(Engine *engine, const float *arrays, size_t count, Error *error);
   void (*close)(Engine *engine);
   /* Returns how many members the engine may have. A member is an engine that trains another network
-     on the same rows. If it returns 0 or is NULL, networks train in sequence. */
+     on the same rows. If `members` returns 0 or is NULL, networks train in sequence. */
   int (*members)(Engine *engine);
   /* Opens a member. Members close before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
@@ -104,8 +104,8 @@ typedef struct {
 struct Engine {
   const EngineOperations *call;
   bool synchronous;    /* train and predict finish their work before they return */
-  uint32_t aligned;    /* 0 or 1: cutting an epoch into calls never changes the bits. Above 1: only
-                          cuts at multiples of `aligned` steps are sure to keep the bits */
+  uint32_t aligned;    /* if 0 or 1, cutting an epoch into calls never changes the bits; if larger,
+                          only cuts at multiples of `aligned` steps surely keep the bits */
   EngineConfig config; /* after opening, has the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* the device's name; on the CPU, also the number of threads */
   char reason[160]; /* why this fusion level is used and, if tf32 was asked for, this precision */

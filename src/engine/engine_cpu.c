@@ -181,7 +181,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   engine->call = &operations;
   engine->config = *config;
   cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
-  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* taken by engine_cpu_open */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* engine_cpu_open's malloc */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;

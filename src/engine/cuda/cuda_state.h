@@ -7,7 +7,7 @@
 
 typedef struct CudaEngine CudaEngine;
 
-enum { WIDE_STEPS = 256 }; /* maximum steps between two settings of a wide network's scales */
+enum { WIDE_STEPS = 256 }; /* maximum steps after which a wide network's scales are set again */
 
 /* A level of fusion: functions that launch a step's kernels. engine_cuda_steps.c calls them. */
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
 
-/* Indices in WideNetwork.planes, arrays of fp16 terms. Add the layer l, which counts from 0. */
+/* Indices in WideNetwork.planes for layer 0. Add l for layer l. Planes hold fp16 terms. */
 enum {
   WIDE_X,                      /* the layer's input (forward_rows, size[l]); pixels if l is 0 */
   WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); d is NULL if head runs layer l */
@@ -66,13 +66,13 @@ typedef struct {
 /* The state of the sums of gradients over ranks. */
 typedef struct {
   struct ncclComm *comm; /* NULL with one rank, or after sums_close */
-  cudaError_t (*allocate)(void **pointer, size_t bytes); /* by NCCL; NULL means cudaMalloc */
+  cudaError_t (*allocate)(void **pointer, size_t bytes); /* ncclMemAlloc; NULL means cudaMalloc */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* true if all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* run the sums, and the updates that use these sums */
+  cudaStream_t stream, updates; /* `stream` adds gradients, `updates` then updates parameters */
   cudaEvent_t ready, summed;
-  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [first]: recorded by sums_updated */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + `first` of l's sums_updated; 0 after sums_join */
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: sums_updated(e, l, end) records it */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of layer l's bucket; 0 after sums_join */
   bool closes;                    /* true while the engine closes; waits are then short */
 } RankSums;
 
@@ -150,7 +150,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
 /* Returns true if members of this configuration can train in clusters. With a small first layer and
    many classes, clusters would change the bits, so members train by tiles. */
 bool engine_cuda_suits_many(const EngineConfig *config);
-/* Sets engine->wide if the kernels for wide layers would be faster, and explains it in reason. */
+/* Sets engine->wide if the kernels for wide layers would be faster. engine->reason says so, too. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
 /* These functions allocate what cuda_release_all releases. They respect --device-memory. */
@@ -167,7 +167,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns how many bf16 terms replace a float32 at level layer. Planes have one fp16 term less. */
+/* Returns how many bf16 terms replace a float32 at level layer. Planes use one fp16 term fewer. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -268,7 +268,7 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
 /* Waits for `event` or, if it is NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queues `steps` steps (state.position to state.end) on e->compute. *e->d_state equals `state`. */
+/* Queues `steps` steps on e->compute. Before, the caller must have set *e->d_state to `state`. */
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
 /* Sets the scales of level_wide for these steps, from the first rows of the first step. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);

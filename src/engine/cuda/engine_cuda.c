@@ -74,7 +74,7 @@ static cudaError_t order(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->compute);
 }
 
-/* Fills d_augmented with copies of the range's window, unless it already holds them. */
+/* Fills d_augmented with augmented copies of the window's rows, unless it already holds them. */
 static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
   const size_t start = range->first_row * e->stride;
   if (engine_augments_alike(&e->augmented, range)) return cudaSuccess;

@@ -108,7 +108,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
   return cudaSuccess;
 }
 
-/* Keeps the gradient in registers. If d_gradient is not NULL, only stores the gradient there. */
+/* Updates with gradients in registers. If d_gradient is not NULL, stores them there instead. */
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
