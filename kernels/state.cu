@@ -27,7 +27,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Returns true if row p is in this rank's share of its step. A step starts at `position`. */
+/* Returns true if position p is one of this rank's rows of a step. A step starts at `position`. */
 __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));

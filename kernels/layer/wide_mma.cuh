@@ -77,7 +77,7 @@ template <Major MAJOR, int SIDE> struct Copies {
   static constexpr int COUNT = S::LINES * S::WORDS / THREADS, APART = THREADS / S::WORDS;
   static_assert(COUNT * THREADS == S::LINES * S::WORDS && APART % 8 == 0, "all threads alike");
   const uint16_t *from;
-  int line, column; /* where the next stage's first word is in the planes */
+  int line, column; /* line and column, in the planes, of the next stage's first word */
   int place;
 
   /* `first` is the tile's first row of A or first column of B. */
@@ -89,7 +89,7 @@ template <Major MAJOR, int SIDE> struct Copies {
     from = o.d + (size_t)line * o.pitch + column;
   }
 
-  /* Starts to copy the next DEPTH of k to a stage. Writes zeros beyond `sides` and `k`. */
+  /* Starts to copy DEPTH more values along k to a stage, with zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
     const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
@@ -145,7 +145,7 @@ template <class Kind, class Tile> struct Quarter {
   static constexpr int TERMS = Kind::TERMS, SIDE = Tile::SIDE, WIDTH = Tile::WARP_SIDE;
   static constexpr int DOWN = WIDTH / 16, ACROSS = WIDTH / 8;
   using Epilogue = typename Kind::Epilogue;
-  float sum[DOWN][ACROSS][4]; /* sums of each 16 x 8 as mma_m16n8k16() gives them to a lane */
+  float sum[DOWN][ACROSS][4]; /* the lane's four sums of each 16 x 8 (see mma_m16n8k16) */
 
   /* Return the first row and the first column of the warp's quarter in the tile. */
   static __device__ int warp_row() {

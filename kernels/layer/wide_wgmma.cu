@@ -21,17 +21,17 @@ cudaError_t describe(const Planes &planes, int columns, Major major, int sides, 
                           : describe_planes(of, BLOCK, sides, terms, map);
 }
 
-constexpr int MAX_CLUSTER = 8; /* the most blocks of a cluster that every GPU allows */
+constexpr int MAX_CLUSTER = 8; /* every GPU allows clusters of up to 8 blocks */
 
 /* clusters[n] is how many clusters of n blocks run at once. */
 struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks share the k of a tile. The unit of time is one block of k (32 values).
-   Without splits, a multiprocessor with several tiles finishes a tile while it multiplies the next
-   tile. With splits, each tile costs a cluster a START, an EXCHANGE of sums and a part of FINISH.
-   Splits must save more than a MARGIN-th of the time. */
+/* Returns among how many blocks the k of a tile is split. The unit of time is a block of k (32
+   values). Without splits, a multiprocessor with several tiles finishes a tile while it multiplies
+   the next tile. With splits, each tile costs a cluster START, EXCHANGE (of sums) and a part of
+   FINISH. Splits must save more than a MARGIN-th of the time. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -125,7 +125,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks the first device how many clusters of each size it runs at once. Its GPCs limit them. */
+/* Asks how many clusters of each size the first device runs at once. Each must fit into a GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;

@@ -79,7 +79,7 @@ template <int TERMS, class Schedule> struct Ring {
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
-  /* the bytes for stages; 256 bytes are for barriers */
+  /* what barriers (256 bytes) and pieces leave for stages, of 226 KB */
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
@@ -380,7 +380,7 @@ template <class Kind, class Schedule> struct Block {
         const Once once =
             epilogue.once().of(p); /* `of` starts loads that overlap the multiplication */
         Accumulators c;
-        if (TURNS) /* consumer 0's first turn needs no signal */
+        if (TURNS) /* consumer 0's first wait returns at once */
           barrier_wait(&ring.turn[group], (turn / 2 + 1 + group) & 1);
         multiply_unit(c, group, position, u.blocks, p.pixels);
         float *piece = ring.piece[threadIdx.x / 32 - GROUP / 32];

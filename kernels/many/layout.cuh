@@ -40,7 +40,7 @@ struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS]; /* H2 for the block that owns these columns of W3 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* H2 in the columns of one block's W3 */
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); the last column is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
