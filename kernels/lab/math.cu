@@ -1,6 +1,6 @@
-/* Mathematical functions: what an exponential costs and how large its error is, with FP64 units,
-   ordinary float instructions or special function units (MUFU). A missing suffix can decide: `x /
-   (y + 1e-300)` divides doubles, because 1e-300 has no f. Read cycles and errors together. */
+/* Mathematical functions on FP64 units, in ordinary float instructions, and on special function
+   units (MUFU): what each costs in cycles and how large its error is. In `x / (y + 1e-300)` the
+   literal has no f, so the GPU divides doubles. */
 #include "lab/math.cuh"
 
 #include <float.h>
@@ -11,15 +11,15 @@ namespace {
 enum Arithmetic { DOUBLE, FLOAT, INTRINSIC, FAST }; /* the rungs */
 
 /* Returns the spacing of floats at `value`. Just below a power of 2 it returns the spacing above
-   the power, because an error may cross the power. */
+   the power, because a result with an error may lie there. */
 double ulp_at(double value) {
   int exponent = FLT_MIN_EXP;
   if (fabs(value) >= (double)FLT_MIN) frexp(fabs(value) * (1 + 0x1p-16), &exponent);
   return ldexp(1.0, exponent - FLT_MANT_DIG);
 }
 
-/* Returns the allowed error. The programming guide states errors against the correctly rounded
-   result, so half an ulp is added. The reference is right to 2^-28 ulp. No result is subnormal. */
+/* Returns the allowed error. The CUDA C++ Programming Guide gives errors against the correctly
+   rounded result, so half an ulp is added. No result is subnormal. */
 double error_of(Arithmetic arithmetic, int function, double x, double expected) {
   constexpr double STANDARD[FUNCTIONS] = {2.0, 1.0, 0.0};
   constexpr double ABSOLUTE = 0x1.8158p-22; /* 2^-21.41 */
@@ -46,8 +46,8 @@ void reference(const LabRange *r) {
 }
 
 /* ---- the inputs ---------------------------------------------------------------------------------
-   Every rung is defined for all inputs. All inputs are normal numbers. Divisors are within 2^126,
-   as __fdividef demands. */
+   Every rung gives a defined result for every input. An input is 0 or a normal number. Divisors are
+   at most 2^126, the limit of __fdividef. */
 
 constexpr int HARD = 12;
 constexpr float hard[FUNCTIONS + 1][HARD] = {
@@ -71,14 +71,14 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   });
 }
 
-/* The float functions, each with one accidental double literal. */
+/* The functions with one accidental double literal, which makes them compute in double. */
 struct Accident {
   static __device__ float apply(int function, float x, float y) {
     return (float)standard(function, 1.0 * x, y + 1e-300); /* "so that it is never 0" */
   }
 };
 
-/* The special function units with as few other instructions as possible. */
+/* The intrinsics: special function units with as few other instructions as possible. */
 struct Intrinsic {
   static __device__ float apply(int function, float x, float y) {
     if (function == EXP) return __expf(x);
@@ -86,7 +86,7 @@ struct Intrinsic {
   }
 };
 
-/* Returns a scheduler's cycles for one application by a warp, counted in sm_90's machine code. */
+/* Returns a scheduler's cycles per warp and function call, counted in sm_90's machine code. */
 template <Arithmetic ARITHMETIC> double cycles(const LabCall *call) {
   constexpr double CYCLES[][FUNCTIONS] = {{32, 85, 32}, {10, 28, 14}, {8, 8, 12}, {8, 8, 8}};
   return CYCLES[ARITHMETIC][call->problem];
@@ -108,7 +108,7 @@ const LabRung rungs[] = {
 
 template <int FUNCTION> constexpr LabProblem problem(const char *name) {
   return {name,        {LAB_FLOAT32, FUNCTION == DIVISION ? LAB_FLOAT32 : LAB_NOTHING},
-          LAB_FLOAT32, lab_each<REPEATS>, /* applications of the function */
+          LAB_FLOAT32, lab_each<REPEATS>, /* calls of the function */
           reference,   fill<FUNCTION>};
 }
 

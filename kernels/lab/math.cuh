@@ -13,12 +13,12 @@ namespace {
 
 enum { EXP, LOG, DIVISION, FUNCTIONS }; /* the topic's problems */
 
-/* Applications per element. Arithmetic must take longer than moving the element's 8 to 12 bytes. */
+/* Calls per element: so many that arithmetic takes longer than moving the element's bytes. */
 constexpr int REPEATS = 256;
 
 constexpr int MATH_THREADS = 256;
 
-/* The functions of CUDA C++ (fast ones with -use_fast_math). T is float, or double to compare. */
+/* The functions of CUDA C++; -use_fast_math replaces them by faster, less exact ones. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
   if (function == EXP) return std::exp(x);
   return function == LOG ? std::log(x) : x / y;
@@ -30,9 +30,8 @@ struct Float {
   }
 };
 
-/* out = f(x), or x / y, computed REPEATS times. Grid: one thread per element. `zero` is 0, but only
-   the caller knows this. So the compiler must assume that each application depends on the previous
-   result, and keeps all. */
+/* Computes out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, but the
+   compiler does not know this. To it each call depends on the previous result, so it keeps all. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

@@ -1,7 +1,7 @@
-/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Every
-   multiply-add takes three operands. Each rung takes more operands from memory that is nearer: from
-   shared memory, then from registers. The predicted number is wavefronts of shared memory
-   (docs/lab/matmul.md). Rungs for `bf16` use tensor cores (matmul_mma.cu, matmul_hopper.cu). */
+/* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Each rung
+   reads more operands of its multiply-adds from nearer memory: from shared memory, then from
+   registers. It predicts wavefronts of shared memory (docs/lab/matmul.md). The rungs for `bf16` are
+   in matmul_mma.cu and matmul_hopper.cu, and use tensor cores. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
 
@@ -31,16 +31,16 @@ const char *refuse(int problem, LabSize size) {
   return nullptr;
 }
 
-/* Bounds of errors, in units of u = 2^-24 times the sum of |a b|. In float32 a sum of K products
-   has an error of at most K units, in any order (Jeannerod and Rump, 2013). A step of tensor cores
-   aligns 16 exact products and a sum, and truncates one bit after float32's last bit (Fasi, Higham,
-   Mikaitis and Pranesh, 2021). So K products have an error of at most 2 K + 2 units. A library may
-   flush each number below 2^-126 to zero. */
-/* Computes elements of C as float64 sums. The allowed error is PER_K K + MORE units. */
+/* Error bounds are in units of 2^-24 times the sum of |a b|. In float32 a sum of K products has an
+   error of at most K units, in any order (Jeannerod and Rump, 2013). A tensor core adds 16 exact
+   products to a sum: it aligns the 17 numbers and truncates them one bit after the last bit of
+   float32 (Fasi, Higham, Mikaitis and Pranesh, 2021). So K products have an error of at most 2 K +
+   2 units. Flushing each number below 2^-126 to zero is allowed, too. */
+/* Computes elements of C in float64. The allowed error is PER_K K + MORE of the units above. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
   const int64_t n = r->size.dim[1], depth = r->size.dim[2];
-  for (int64_t done = 0; done < r->count;) { /* part of a row of C at a time */
+  for (int64_t done = 0; done < r->count;) { /* each pass computes part of one row of C */
     const int64_t row = (r->first + done) / n, column = (r->first + done) % n;
     const int64_t width = std::min(n - column, r->count - done);
     double *sum = r->expected + done, *bound = r->allowed + done;
@@ -67,10 +67,10 @@ cudaError_t launch_tiles(const LabCall *call) {
   return lab_launch(call, KERNEL, lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* C = A B. Block: 256 elements of C. Thread: one element. If not ACROSS, the lanes of a warp have
-   different rows of C, so a warp's load of A touches 32 cache lines and uses 4 bytes of each. If
-   ACROSS, the lanes have neighbours in a row of C. They read one element of A and 32 neighbours of
-   B, which are four sectors. */
+/* C = A B. Block: 256 elements of C. Thread: one element. If ACROSS is false, the lanes of a warp
+   have different rows of C: a load of A touches 32 cache lines and uses 4 bytes of each. If ACROSS
+   is true, the lanes have 32 neighbours in a row of C: they load the same element of A and 32
+   neighbours of B, which are four sectors. */
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -82,8 +82,8 @@ template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Mat
   p.c[(int64_t)i * p.n + j] = sum;
 }
 
-/* Copies a slab of x (rows x columns) from (row, column) on, with zeros beyond x's end. A thread
-   copies every THREADS-th value. */
+/* Copies HIGH x WIDE elements of x (rows, columns) from (row, column) on. Elements outside x become
+   0. A thread copies every THREADS-th element. */
 template <int THREADS, int HIGH, int WIDE>
 __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int column, int rows,
                           int columns) {
@@ -94,10 +94,9 @@ __device__ void copy_slab(float (&to)[HIGH][WIDE], const float *x, int row, int 
   }
 }
 
-/* C = A B. Block: BM x BN of C, in slabs of BK. Thread: TM x TN neighbours of the tile, in
-   registers. With one element per thread, the block fetches each word once for 32 threads, but each
-   multiply-add loads a word of B. With more elements, a step in k loads TM + TN words for TM TN
-   multiply-adds: 9 words for 8 multiply-adds, or 16 for 64. */
+/* C = A B. Block: BM x BN of C, in slabs of BK along k. Thread: TM x TN neighbouring elements, with
+   sums in registers. For each k a thread loads TM + TN words from shared memory for TM TN
+   multiply-adds: 2 words for 1 multiply-add, 9 words for 8, or 16 words for 64. */
 template <int BM, int BN, int BK, int TM, int TN>
 __global__ void __launch_bounds__(BM / TM * (BN / TN)) register_kernel(Matrices p) {
   constexpr int ACROSS = BN / TN, THREADS = BM / TM * ACROSS;
@@ -126,7 +125,7 @@ template <int BM, int BN, int BK, int TM, int TN> cudaError_t launch_register(co
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8, THREADS = 256;
 
 /* Loads four neighbours of a line of `columns` values, with zeros after its end. QUADS is true if
-   the line never ends within a quad. */
+   `columns` is a multiple of 4. */
 template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int column, int columns) {
   LabWord<4> v = {};
   if (QUADS && column < columns) v = *reinterpret_cast<const LabWord<4> *>(line + column);
@@ -135,11 +134,11 @@ template <bool QUADS> __device__ LabWord<4> load_quad(const float *line, int col
   return v;
 }
 
-/* C = A B. Block: 128 x 128 of C, in slabs of 8. Thread: 8 x 8 of C, as four squares of 4 x 4. The
-   first square is at Place::row() and Place::column(), the others ROW_GAP rows and COLUMN_GAP
-   columns further on. Global memory is read 16 bytes at a time. A is transposed on the way to
-   shared memory, so that a fragment is two 16-byte loads. Loads of the next slab start before the
-   barrier. The next rung has another Place; the rung `spilled` has more BLOCKS. */
+/* C = A B. Block: 128 x 128 of C, in slabs of 8 along k. Thread: 8 x 8 of C, as four squares of 4 x
+   4. The top left square starts at (Place::row(), Place::column()). The others start ROW_GAP rows
+   below, COLUMN_GAP columns to the right, or both. Global memory is read in words of 16 bytes. A is
+   transposed on the way to shared memory, so that a fragment is two 16-byte loads. The rung
+   `warp-tiles` has another Place than `wide-loads`; the rung `spilled` has more BLOCKS. */
 template <class Place, bool QUADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) wide_kernel(Matrices p) {
   __shared__ __align__(16) float slab_a[BK][Place::PITCH], slab_b[BK][BN];
@@ -175,7 +174,7 @@ template <class Place, int BLOCKS = 2> cudaError_t launch_wide(const LabCall *ca
                     lab_tiles<BM, BN>(p.m, p.n), THREADS, 0, p);
 }
 
-/* A thread has 8 x 8 neighbours. When a quarter warp reads B, two lanes conflict in each bank. */
+/* A thread has 8 x 8 neighbours of C. A load of B by a quarter warp has 2-way bank conflicts. */
 struct Neighbours {
   static constexpr int PITCH = BM, ROW_GAP = 4, COLUMN_GAP = 4;
   static __device__ int row() {
@@ -186,9 +185,9 @@ struct Neighbours {
   }
 };
 
-/* A thread's 8 columns (and rows) are two groups of four, with a gap. No lanes of a quarter warp
-   conflict in a bank. A warp has 64 x 32 of C: it reads 96 different words per step, not 144. Lanes
-   n and n ^ 1 share columns, n and n ^ 2 share rows. Every load takes only 2 wavefronts. */
+/* A thread has two groups of four columns and two groups of four rows. So a quarter warp has no
+   bank conflicts. A warp has 64 x 32 of C: it reads 96 different words per k, not 144. Lanes n and
+   n ^ 1 share columns, lanes n and n ^ 2 share rows. So every load takes only 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {
@@ -205,15 +204,16 @@ struct Warps {
 
 namespace pipelined {
 
-/* The other tunable sizes. A lane has TM x TN of C in quads, which are LANES_DOWN quads apart down
-   and LANES_ACROSS quads apart across. Shared memory holds STAGES slabs. A multiprocessor holds
-   BLOCKS blocks: one block multiplies while the other waits or writes. docs/lab/matmul.md has the
-   times of other sizes. */
+/* More sizes to tune. A lane has TM x TN of C in squares of 4 x 4. From one square to the next are
+   LANES_DOWN squares down and LANES_ACROSS squares across. Shared memory holds STAGES slabs. A
+   multiprocessor holds BLOCKS blocks, so that one can multiply while another waits or writes.
+   docs/lab/matmul.md has the times of other sizes. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
-constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* a warp's tile */
+constexpr int WM = LANES_DOWN * TM, WN = LANES_ACROSS * TN; /* rows and columns of a warp's tile */
 constexpr int WARPS_ACROSS = BN / WN, THREADS = 32 * (BM / WM) * WARPS_ACROSS;
-/* A slab of A is transposed on the way in: OCTET neighbours of each of four rows go to 32 banks. */
+/* A slab of A is transposed while it is copied. A warp copies OCTET neighbours of each of four rows
+   of A; PITCH puts these values into 32 different banks. */
 constexpr int PITCH = BM + 4, OCTET = 8, ROWS_AT_ONCE = THREADS / OCTET;
 constexpr int A_FLOATS = BK * PITCH, SLAB_FLOATS = A_FLOATS + BK * BN;
 static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps");
@@ -221,16 +221,16 @@ static_assert(BM % ROWS_AT_ONCE == 0 && BK % OCTET == 0 && BK * BN % (4 * THREAD
               "each thread copies as much");
 static_assert(STAGES >= 2 && BK % 2 == 0, "two fragments in turns");
 
-/* A thread's part of copying slabs. WHOLE is true if all slabs are within the matrices. */
+/* The copies of one thread. WHOLE is true if no slab extends beyond the matrices. */
 template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int PER_LINE = BN / WIDTH; /* copies per line of B's slab */
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;
   const Matrices &p;
   const Corner corner;
-  const int eighth, row;                /* the place of this thread's first copy in A's slab */
-  const float *slab_a, *slab_b;         /* addresses of the next slabs, the same for all threads */
-  uint32_t from_a[ROWS], from_b[LINES]; /* this thread's offsets in the slabs */
-  int k;                                /* where the next slabs start */
+  const int eighth, row;                /* k and row of this thread's first value in A's slab */
+  const float *slab_a, *slab_b;         /* start addresses of the next slabs */
+  uint32_t from_a[ROWS], from_b[LINES]; /* this thread's offsets from slab_a, slab_b */
+  int k;                                /* first k of the next slabs */
 
   static __device__ int line(int i) {
     return (threadIdx.x + i * THREADS) / PER_LINE;
@@ -244,7 +244,7 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
     unrolled (r, ROWS) from_a[r] = (uint32_t)(row + r * ROWS_AT_ONCE) * p.k + eighth;
     unrolled (i, LINES) from_b[i] = (uint32_t)line(i) * p.n + column(i);
   }
-  /* Starts to copy the next slabs, as one group. Beyond the matrices it writes zeros. */
+  /* Starts to copy the next slabs, as one group of copies. Values outside the matrices become 0. */
   __device__ void next(float *to) {
     unrolled_by (e, BK, OCTET)
       unrolled (r, ROWS)
@@ -262,18 +262,17 @@ template <int WIDTH, bool WHOLE> struct SlabCopy {
   }
 };
 
-/* C = A B. Block: a tile of BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN of the warp's
-   elements, in registers. Lanes n and n ^ 1 share columns, n and n ^ 2 share rows, so a 16-byte
-   load takes 2 wavefronts. For a warp, a step in k takes 6 such loads, which are 12 cycles of
-   shared memory, and 128 cycles of one of the four schedulers.
+/* C = A B. Block: a tile of BM x BN of C. Warp: WM x WN of the tile. Lane: TM x TN elements, with
+   sums in registers. Lanes n and n ^ 1 share columns, lanes n and n ^ 2 share rows, so a 16-byte
+   load takes 2 wavefronts. For each k, the 6 loads of a warp occupy shared memory for 12 cycles.
+   Its multiply-adds occupy one of the four schedulers for 128 cycles.
 
-   Copies are asynchronous: they fill the last of STAGES slabs while the block multiplies the first.
-   Only one barrier per slab remains. Fragments, too, are loaded one step ahead. Copies no longer
-   need registers, so a lane's tile can be 8 x 16. The limit is now how fast schedulers start
-   instructions. */
+   Asynchronous copies fill the last of STAGES slabs while the block multiplies the first. So one
+   barrier per slab is enough. Fragments are loaded one k ahead. The copies need no registers, so a
+   lane has room for 8 x 16 sums. The limit is now how fast schedulers start instructions. */
 template <int WIDTH, bool WHOLE>
 __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
-#if __CUDA_ARCH__ >= 800 /* older GPUs refuse the rung */
+#if __CUDA_ARCH__ >= 800 /* the rung is refused on older GPUs */
   extern __shared__ float4 slabs[];
   float *const shared = reinterpret_cast<float *>(slabs);
   const Corner corner = lab_corner<BM, BN>(p.n);
@@ -297,7 +296,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
   for (int k0 = 0; k0 < p.k; k0 += BK) {
     unrolled (k, BK) {
       const int now = k % 2, then = 1 - now, next = (k + 1) % BK;
-      if (next == 0) { /* all threads have read this slab; the next slab has arrived */
+      if (next == 0) { /* wait until all threads have read this slab and the next has arrived */
         await_groups<STAGES - 2>();
         __syncthreads();
         free_slab = slab;
@@ -315,7 +314,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #endif
 }
 
-/* 16-byte copies of B need rows that are aligned to 16 bytes. Copies of A always have 4 bytes. */
+/* Copies B in words of 16 bytes if its rows are aligned to 16 bytes. A always has words of 4. */
 cudaError_t launch(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool whole = p.m % BM == 0 && p.n % BN == 0 && p.k % BK == 0;
@@ -339,7 +338,7 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   });
 }
 
-/* Predicted: wavefronts of loads from shared memory per warp-wide multiply-add. */
+/* Each rung predicts wavefronts of loads from shared memory per warp-wide multiply-add. */
 const LabRung rungs[] = {
     {"element-down",
      "One thread per element of C, neighbouring threads in a column: each load of A touches 32 "

@@ -11,25 +11,25 @@
 
 namespace {
 
-constexpr int PATCH = 64; /* a patch's side along m or n, and its side along k */
+constexpr int PATCH = 64; /* values per side of a patch */
 constexpr int SQUARE_BYTES = PATCH * PATCH * 2;
-constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B is (k, n): a row of a patch is one k */
+constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B is (k, n): each row is one k */
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int ALIGNMENT = 1024;                        /* alignment of patches in shared memory */
 
-/* The tuned sizes: a block computes a tile of 128 x 256 of C, a thread SUMS of the elements. */
+/* The tuned sizes. A block computes 128 x 256 elements of C, a thread computes SUMS of them. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
-constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* 256 bytes are for barriers */
+constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* bytes for slabs, without 256 for barriers */
 constexpr int STAGES = ROOM / STAGE_BYTES;
 constexpr int THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
-/* One product of A (m, k) and B (k, n). */
+/* One product C (m, n) = A (m, k) B (k, n). */
 struct Job {
   CUtensorMap a, b;
   float *c;
   int m, n, k;
-  int down, across; /* how many units C has in each direction; a unit is a cluster's tiles */
+  int down, across; /* rows and columns of units; a unit is the BLOCKS tiles of a cluster */
 };
 
 __device__ unsigned char *aligned_shared() {
@@ -37,20 +37,20 @@ __device__ unsigned char *aligned_shared() {
   return shared + (ALIGNMENT - shared_address(shared) % ALIGNMENT) % ALIGNMENT;
 }
 
-/* Waits for the sums, and keeps the compiler from using them earlier. */
+/* Waits for the sums. The asm statements keep the compiler from reading the sums earlier. */
 __device__ void finish_multiplying(float (&sum)[SUMS]) {
   wait_for_groups<0>();
   unrolled (i, SUMS) asm volatile("" : "+f"(sum[i])::"memory");
 }
 
-/* Writes a warpgroup's sums: 64 rows from `row` on, all columns of the tile. Neighbouring lanes
-   exchange pairs of sums, so that each lane stores four columns at once. */
+/* Writes the sums of a warpgroup: 64 rows from `row` on, and all columns of the tile. Neighbouring
+   lanes exchange pairs of sums, so that each lane stores four columns at once. */
 __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int column) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % GROUP / 32, odd = lane % 2;
   unrolled (r, 2)
     unrolled_by (j, SUMS / 4, 2) {
       const float *first = &sum[4 * j + 2 * r],
-                  *second = first + 4; /* pairs from two groups of eight columns */
+                  *second = first + 4; /* the same pair, 8 columns to the right */
       const float x = __shfl_xor_sync(0xffffffffu, odd ? first[0] : second[0], 1);
       const float y = __shfl_xor_sync(0xffffffffu, odd ? first[1] : second[1], 1);
       store_word<4>(p.c, p.m, p.n, row + 16 * warp + 8 * r + lane / 4,
@@ -60,9 +60,8 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
     }
 }
 
-/* Multiplies one slab, 64 values along k, of 64 rows of A and 256 columns of B. For every 16 values
-   along k, tensor cores read 64 x 16 of A and 16 x 256 of B from shared memory: 80 wavefronts for
-   8192 warp-wide multiply-adds. */
+/* Multiplies 64 rows of A by 256 columns of B, over the 64 k of a slab. For each 16 k, tensor cores
+   read 64 x 16 + 16 x 256 values: 80 wavefronts for 8192 warp-wide multiply-adds. */
 template <class Ring>
 __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
@@ -75,7 +74,7 @@ __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int g
   close_group();
 }
 
-/* The ring of stages. A block works on a sequence of slabs; slab p is in stage p % STAGES. */
+/* Stages in shared memory. A block numbers its slabs from 0; slab p is in stage p % STAGES. */
 template <int BLOCKS> struct Ring {
   unsigned char a[STAGES][A_PATCHES][SQUARE_BYTES], b[STAGES][B_PATCHES][SQUARE_BYTES];
   uint64_t filled[STAGES], free[STAGES];
@@ -87,7 +86,7 @@ template <int BLOCKS> struct Ring {
     }
     barriers_are_ready();
   }
-  /* Tells the producers that this warp has read slab `position`. Only lane 0 does it. */
+  /* Lane 0 tells the producers that this warp has read slab `position`. */
   __device__ void release(unsigned position) {
     uint64_t *barrier = &free[position % STAGES];
     if (threadIdx.x % 32 != 0) return;
@@ -104,7 +103,8 @@ __device__ int rank_in_pair() {
   return blockIdx.x % 2;
 }
 
-/* Units are numbered in bands of 8 rows of units, so that units that run together form a square. */
+/* A band is 8 rows of units. Units are numbered band by band, and column by column within a band.
+   So units that run together form a square. */
 constexpr int BAND = 8;
 
 template <int BLOCKS> struct Block {
@@ -124,7 +124,7 @@ template <int BLOCKS> struct Block {
     }
   }
 
-  /* The producer, one thread, copies ahead while a stage is free, even for the next tile. */
+  /* Run by one thread, the producer: copies each slab as soon as a stage is free. */
   __device__ void produce() const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -145,8 +145,8 @@ template <int BLOCKS> struct Block {
     });
   }
 
-  /* Computes the sums of a tile. `position` is the number of the tile's first slab. A slab is
-     released after the next slab's multiplication has started. */
+  /* Computes the sums of a tile. `position` is the number of its first slab. A slab is released
+     when the multiplication of the next slab has started. */
   __device__ void multiply_tile(float (&sum)[SUMS], unsigned position, int group) const {
     unrolled (i, SUMS) sum[i] = 0.0f;
 #pragma unroll 1
@@ -161,7 +161,7 @@ template <int BLOCKS> struct Block {
     ring.release(position - 1);
   }
 
-  /* A consumer computes its 64 rows of every tile of this block. */
+  /* Run by each consumer warpgroup: computes and stores 64 rows of every tile of this block. */
   __device__ void consume(int group) const {
     unsigned position = 0;
     each_tile([&](const Corner &tile) {
@@ -173,18 +173,18 @@ template <int BLOCKS> struct Block {
   }
 };
 
-/* C = A B. The kernel is persistent: one block per multiprocessor computes one tile of 128 x 256
-   after the other. In the rung `specialised` (BLOCKS is 1) one thread copies. Two warpgroups
-   multiply and store, and take over the producer's registers. Per stage, one mbarrier says that a
-   slab has arrived, another that the slab may be overwritten. In the rung `clusters` (BLOCKS is 2)
-   two blocks have tiles in the same columns; each copies half of B's slab to both. */
+/* C = A B. Each multiprocessor has one block, which computes tile after tile of 128 x 256. One
+   thread copies. Two warpgroups multiply and store; they get registers of the producer's warpgroup.
+   A stage has two mbarriers: one for a slab that has arrived, one for a slab that may be
+   overwritten. BLOCKS is 1 in the rung `specialised` and 2 in the rung `clusters`. There two blocks
+   have tiles in the same columns, and each copies half of B's slab to both blocks. */
 template <int BLOCKS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {
   Ring<BLOCKS> &ring = *reinterpret_cast<Ring<BLOCKS> *>(aligned_shared());
   const Block<BLOCKS> block = {p, ring};
   const cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* one value per warp */
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0); /* the same in all lanes */
   if (threadIdx.x == 0) {
     ring.init();
     prefetch_map(&p.a);

@@ -6,12 +6,12 @@ struct WarpTile {
   static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
   float sum[WM / 16][WN / 8][4];
 
-  static __device__ Corner corner() { /* corner of the warp's part in the block's tile */
+  static __device__ Corner corner() { /* where the warp starts in the block's tile */
     const int warp = threadIdx.x / 32;
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B over 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
+  /* sum += A B for 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
@@ -38,13 +38,13 @@ struct WarpTile {
 
 namespace {
 
-/* Rows have 16 unused bytes, so that ldmatrix's eight rows start in different banks. */
+/* Rows end with 16 unused bytes, so that the eight rows of an ldmatrix start in different banks. */
 constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
 struct __align__(16) Slab {
   __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
-/* A thread copies 8 neighbours (16 bytes) of each slab COPIES times, with zeros beyond a matrix. */
+/* From each matrix a thread copies COPIES words of 8 neighbours (zeros outside the matrix). */
 constexpr int A_ACROSS = BK / 8, B_ACROSS = BN / 8, COPIES = BM * A_ACROSS / THREADS;
 static_assert(BM * A_ACROSS == COPIES * THREADS && BK * B_ACROSS == COPIES * THREADS, "all alike");
 
@@ -66,17 +66,15 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
   close_copies();
 }
 
-/* Multiplies one slab. */
 [[maybe_unused]] __device__ void multiply_slab(WarpTile &tile, const Slab &slab) {
   unrolled_by (k, BK, 16)
     tile.multiply([&](int row, int column) { return &slab.a[row][k + column]; },
                   [&](int row, int column) { return &slab.b[k + row][column]; });
 }
 
-/* C = A B. Block: 128 x 128 of C, in slabs of 32 along k. Warp: 64 x 32. One mma.sync does 64
-   multiply-adds per lane. ldmatrix loads its operands: 24 wavefronts for 1024 warp-wide
-   multiply-adds. cp.async copies slabs into a ring of four: three arrive while one is
-   multiplied. */
+/* C = A B. Block: 128 x 128 of C, in slabs of 32 along k. Warp: 64 x 32 of C. An mma.sync does 64
+   multiply-adds per lane. For 1024 multiply-adds per lane, ldmatrix loads the operands in 24
+   wavefronts. cp.async copies slabs into a ring of four: three arrive while one is multiplied. */
 constexpr int STAGES = 4;
 
 __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
@@ -88,8 +86,8 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
   unrolled (s, STAGES - 1) copy_slab(stage[s], p, corner, s * BK);
 #pragma unroll 1
   for (int k0 = 0, s = 0; k0 < p.k; k0 += BK, s = (s + 1) % STAGES) {
-    await_groups<STAGES - 2>(); /* this thread's part of slab s has arrived */
-    __syncthreads(); /* all parts have arrived; all threads have read the previous slab */
+    await_groups<STAGES - 2>(); /* this thread's copies to slab s have arrived */
+    __syncthreads();            /* slab s is complete; all threads have read the previous slab */
     copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
     multiply_slab(tile, stage[s]);
   }

@@ -6,7 +6,7 @@
 #include "lab/lab.cuh"
 #include "ptx.cuh"
 
-/* In is float or __nv_bfloat16. */
+/* C (m, n) = A (m, k) B (k, n). In is float or __nv_bfloat16. */
 template <class In> struct MatricesOf {
   const In *a, *b; /* each matrix has fewer than 2^32 elements */
   float *c;
@@ -14,8 +14,8 @@ template <class In> struct MatricesOf {
 };
 
 using Matrices = MatricesOf<float>;
-using Bf16Matrices = MatricesOf<__nv_bfloat16>; /* rows are aligned to 16 bytes: k and n are
-                                                   multiples of 8 */
+/* k and n are multiples of 8, so that rows are aligned to 16 bytes. */
+using Bf16Matrices = MatricesOf<__nv_bfloat16>;
 
 template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
   const LabSize &size = call->size;
@@ -23,10 +23,10 @@ template <class In = float> MatricesOf<In> matrices_of(const LabCall *call) {
           (int)size.dim[0],          (int)size.dim[1],          (int)size.dim[2]};
 }
 
-/* Tiles are numbered along the rows of C. So blocks that run together share L2 lines. */
+/* The first row and column of a tile. Neighbouring blocks have neighbouring tiles. */
 using Corner = LabCorner<int>;
 
-/* Loads COUNT floats from shared memory, in quads that are `gap` floats apart. */
+/* Loads COUNT floats from shared memory, in groups of four that start `gap` floats apart. */
 template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const float *from, int gap) {
   unrolled_by (q, COUNT, 4) {
     const auto v = *reinterpret_cast<const LabWord<4> *>(from + q / 4 * gap);
@@ -34,10 +34,10 @@ template <int COUNT> __device__ void load_fragment(float (&to)[COUNT], const flo
   }
 }
 
-/* acc (TM, TN) += a (TM) b (TN). The register file has two banks: even and odd register numbers
-   (Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). The loop goes down one column and up
-   the next, and takes each column's even and odd rows separately. Of the orders tried, this order
-   has the fewest bank conflicts in SASS. */
+/* acc (TM, TN) += a (TM) b (TN). The register file has two banks, one for even and one for odd
+   register numbers (Huerta et al., Analyzing Modern NVIDIA GPU Cores, 2025). The loop goes down one
+   column and up the next. In each column it takes the even rows, then the odd rows. Of the orders
+   tried, this order has the fewest bank conflicts in SASS. */
 template <int TM, int TN>
 __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
                                   const float (&b)[TN]) {
@@ -50,8 +50,8 @@ __device__ void add_outer_product(float (&acc)[TM][TN], const float (&a)[TM],
     }
 }
 
-/* Writes a thread's part of C: up to four neighbours in each direction, and four more after a gap.
-   It writes one float at a time, so that the same code serves every n (docs/lab/matmul.md). */
+/* Writes the TM x TN elements of a thread, in squares of at most 4 x 4, which start row_gap rows
+   and column_gap columns apart. Writes single floats, so that the same code serves every n. */
 template <bool WHOLE = false, int TM, int TN>
 __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int row, int column,
                            int row_gap, int column_gap) {
@@ -62,20 +62,20 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes v to C (m, n) from (row, column) on, within C. `column` is a multiple of WIDTH. */
+/* Writes v to C (m, n) from (row, column) on, within C. WIDTH divides `column`. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;
   float *to = c + (int64_t)row * n + column;
-  if (n % WIDTH == 0) /* all neighbours exist and form an aligned word */
+  if (n % WIDTH == 0) /* rows are aligned and end with a whole word */
     *reinterpret_cast<LabWord<WIDTH> *>(to) = v;
   else
     unrolled (i, WIDTH)
       if (column + i < n) to[i] = v.value[i];
 }
 
-/* Copies WIDTH floats (1 or 4) from global to shared memory, not through registers. If not
-   `in_bounds`, it writes zeros and reads nothing. */
+/* Starts to copy WIDTH floats (1 or 4) from global to shared memory, without registers. If
+   `in_bounds` is false, it writes zeros and reads nothing. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (WIDTH == 4)
@@ -84,8 +84,8 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
     copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
 
-/* The rungs on tensor cores. launch_matmul_stages (matmul_mma.cu) runs on any GPU since Ampere,
-   launch_matmul_hopper (matmul_hopper.cu) on compute capability 9.0, in clusters of BLOCKS blocks.
+/* The rungs on tensor cores. launch_matmul_stages (matmul_mma.cu) needs compute capability 8.0.
+   launch_matmul_hopper (matmul_hopper.cu) needs 9.0; its clusters have BLOCKS blocks.
    matmul_hopper_refuses() returns why a GPU cannot run launch_matmul_hopper, or NULL. */
 cudaError_t launch_matmul_stages(const LabCall *call);
 template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call);

@@ -9,17 +9,17 @@
 
 namespace {
 
-/* d float additions one after the other may have an error of d 2^-24 sum|x|. For 2^28 values this
-   would hide the loss of a whole warp's values. So the inputs are integers whose partial sums all
-   stay below 2^24. Every order is exact, and any lost or doubled value shows. */
+/* A sequence of d float additions may have an error of d 2^-24 sum|x|. With 2^28 values, such a
+   bound would not show that the values of a warp are missing. So the inputs are integers, and all
+   partial sums stay below 2^24. Then every order is exact, and a lost or doubled value shows. */
 void reference(const LabRange *range) {
   const float *x = (const float *)range->h_in[0];
   const double all = std::accumulate(x, x + range->size.dim[0], 0.0);
   lab_exactly(range, [=](int64_t) { return all; });
 }
 
-/* Makes integers from 1 to 16 with random signs. The sum of m such values has a standard deviation
-   of 9.7 sqrt(m). The first values are huge: their partial sums reach 2^23. */
+/* Makes integers from 1 to 16 with random signs. The sum of m such integers has a standard
+   deviation of 9.7 sqrt(m). The first values are huge: their partial sums reach 2^23. */
 void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
   const float huge[] = {0x1p22f, -0x1p22f, 0x1p22f, -0x1p22f, -0.0f, 0.0f, 16.0f, 16.0f};
   lab_draw(h_values, count, seed, 1, [&](int64_t i, uint32_t random) {
@@ -29,12 +29,13 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
-   A rung defines what a thread fetches, and how the block adds up its values. All threads call
-   add_up(). v is room for THREADS values in shared memory. Thread 0 gets the sum. */
+   Each rung is a struct. fetch() returns a thread's value, and add_up() adds up the block's values.
+   All threads call add_up(). v has room for THREADS values in shared memory. Thread 0 gets the sum
+   of all values. */
 
-constexpr int THREADS = 256; /* threads of a block of the first five rungs */
+constexpr int THREADS = 256; /* threads per block in the first five rungs */
 
-/* Adds as a tree in shared memory, level by level, by Add::to() with step = 1, 2, 4, ... */
+/* Adds up a block as a binary tree in shared memory: Add::to() with step = 1, 2, 4, ... */
 template <class Add> struct Tree {
   static constexpr int VALUES = THREADS; /* values per block */
   static __device__ float fetch(const float *x, int64_t count) {
@@ -52,24 +53,24 @@ template <class Add> struct Tree {
   }
 };
 
-/* Rung 1. Every 2nd, 4th, 8th, ... thread adds the value 1, 2, 4, ... places to its right. The
-   threads that work are spread over all warps. */
+/* Rung 1. Every 2nd thread adds the value to its right. Then every 4th thread adds the value 2
+   places to its right, and so on. The threads that still work are spread over all warps. */
 struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
   }
-  /* Each step is two reads and a write, by 8 warps up to step 16, then by 4, 2 and 1. */
+  /* A step is two reads and a write: by 8 warps in five steps, then by 4, 2 and 1 warps. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 2. The first threads do the same additions, so whole warps work or rest. But neighbouring
-   lanes use words that are 2, 4, 8, ... apart, so several lanes use the same bank. */
+/* Rung 2. The first threads do the additions of rung 1, so a whole warp works or rests. But lanes
+   access words that are 2, 4, 8, ... apart, so several lanes access the same bank. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;
     if (at < THREADS) v[at] += v[at + step];
   }
-  /* A warp's conflicts are 2-way, then 4-way, three times 8-way, 4-way, 2-way, none. */
+  /* The eight steps have conflicts: 2-way, 4-way, three times 8-way, 4-way, 2-way, none. */
   static constexpr int WAVEFRONTS = 8 + 2 * (4 * 2) + 3 * (2 * 4 + 3 * 8 + 4 + 2 + 1) + 1;
 };
 
@@ -82,7 +83,7 @@ struct Sequential : Tree<Sequential> {
   static constexpr int WAVEFRONTS = 8 + 3 * (4 + 2 + 6 * 1) + 1;
 };
 
-/* Rung 4. Every thread first adds two values: half as many blocks, each with twice the loads. */
+/* Rung 4. Every thread adds two values as it loads them, so half as many blocks are enough. */
 struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   static __device__ float fetch(const float *x, int64_t count) {
@@ -91,7 +92,7 @@ struct AddOnLoad : Sequential {
   }
 };
 
-/* Rung 5. Shuffles add up a warp. Shared memory has one value per warp, and one barrier is left. */
+/* Rung 5. Shuffles add up each warp. Shared memory has one value per warp; one barrier is left. */
 struct WarpShuffle : AddOnLoad {
   static __device__ float add_up(float mine, float *v) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
@@ -104,7 +105,7 @@ struct WarpShuffle : AddOnLoad {
   static constexpr int WAVEFRONTS = THREADS / 32 + 1;
 };
 
-/* Computes one level: the sum of each Rung::VALUES neighbours. Grid: one block per sum. */
+/* Computes one level: one sum for each Rung::VALUES neighbours. Grid: one block per sum. */
 template <class Rung>
 __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, int64_t count) {
   __shared__ float v[THREADS];
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(THREADS) level(const float *x, float *d_out, i
   if (threadIdx.x == 0) d_out[blockIdx.x] = sum;
 }
 
-/* Returns the bytes of d_work. Levels alternate between two arrays; the first is largest. */
+/* Returns the bytes of d_work: two arrays for the sums of alternate levels. The first is larger. */
 template <class Rung> size_t work_of_levels(const LabCall *call) {
   const size_t first = lab_grid(call, Rung::VALUES);
   return (first + lab_blocks((int64_t)first, Rung::VALUES)) * 4;
@@ -145,11 +146,11 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads with 64 bytes each have 128 KB in flight, several times latency x bandwidth. */
+/* 2048 threads load 64 bytes each: 128 KB in flight, several times latency x bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 
-/* How many blocks have written their sum. It is 0 between launches. Launches must not overlap. */
+/* How many blocks have written their sum; 0 between launches. Launches must not overlap. */
 __device__ unsigned blocks_done;
 
 __device__ float sum_of(LabWord<4> quad) {
@@ -157,9 +158,9 @@ __device__ float sum_of(LabWord<4> quad) {
 }
 
 /* Rung 6 sums everything in one launch. Grid: as many blocks as can run at once. Block: every
-   gridDim.x-th tile. Thread: LOADS quads of a tile, all in flight; the first threads of the grid
-   add the values after the last tile. The block that ends last adds up the blocks' sums in a fixed
-   order, so the result never changes. Reads 4 bytes per value, once. */
+   gridDim.x-th tile. Thread: LOADS quads of a tile, with all loads in flight. The first threads of
+   the grid add the values after the last whole tile. The block that ends last adds up the sums of
+   the blocks in a fixed order, so the result never changes. Each value is read once. */
 __global__ void __launch_bounds__(ONE_PASS_THREADS,
                                   lab_resident(LAB_CAPABILITY, ONE_PASS_THREADS, ONE_PASS_BLOCKS))
     one_pass(const float *x, float *d_sums, float *d_out, int64_t count) {
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(ONE_PASS_THREADS,
 
 unsigned one_pass_blocks(const LabCall *call) {
   const int resident = lab_resident(call->gpu->capability, ONE_PASS_THREADS, ONE_PASS_BLOCKS);
-  return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* at least one block */
+  return std::max(lab_resident_grid(call, 4 * TILE, resident), 1u); /* an empty grid is an error */
 }
 
 cudaError_t launch_one_pass(const LabCall *call) {

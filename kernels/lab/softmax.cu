@@ -8,15 +8,15 @@
 namespace {
 
 constexpr int MAX_WIDTH = 32768; /* 1024 threads with 32 values each */
-constexpr int THREADS = 256;     /* threads of a block in rungs that use this for every width */
+constexpr int THREADS = 256;     /* threads per block of the rung `shuffle`, for every width */
 
-constexpr double UNIT = 0x1p-24; /* half the relative distance of two floats */
+constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
 
-/* Bounds the error of p = exp(d) / sum, where d = z - m <= 0. The unit is p UNIT. Rounding d adds
-   |d| <= -ln p. The numerator adds 14, for two exponentials of 2 ulp and four products or
-   quotients. The terms of the sum add 17, and their own |d|, at most ln width. Each addition on the
-   longest path through the sum adds 1: width / PER_ROW in a thread, or the 33 that a thread holds,
-   then ten exchanges. The last term is for results below the smallest normal float. */
+/* Bounds the error of p = exp(d) / sum, where d = z - m <= 0, in units of p UNIT. Rounding d adds
+   |d|, at most -ln p. The numerator adds 14: two exponentials of 2 ulp, four products or quotients.
+   The terms of the sum add 17, and their own |d|, at most ln width. Each addition in the longest
+   chain adds 1: width / PER_ROW in a thread, or 33 in a thread that holds its values in registers,
+   then ten in exchanges. 6 * 0x1p-149 is for results below the smallest normal float. */
 template <int PER_ROW> void allow(const LabRange *r) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / PER_ROW + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
@@ -41,7 +41,7 @@ void reference(const LabRange *r) {
   allow<THREADS>(r);
 }
 
-/* Three of eight rows are hard: huge values and ties, equal values, a single finite value. */
+/* Three of eight rows are hard: huge values and ties; equal values; a single finite value. */
 void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   constexpr float HARD[] = {1e4f, -1e30f, -INFINITY, 1e4f, -1e4f, 9999.5f, -3e38f, 9990.0f};
   float *z = (float *)h_values;
@@ -55,12 +55,12 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
     }
 }
 
-/* Combines a value over LANES threads: by shuffles, then by shared memory and one barrier. */
+/* Combines a value over LANES threads: by shuffles, then across warps with one barrier. */
 template <int LANES> struct Shuffle {
   template <class Combine> static __device__ float all(float value, Combine combine) {
     value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
     if constexpr (LANES > 32) {
-      __shared__ float part[LANES / 32]; /* each Combine has its own array */
+      __shared__ float part[LANES / 32]; /* one array per type Combine */
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
       if (lane == 0) part[warp] = value;
       __syncthreads();
@@ -70,10 +70,10 @@ template <int LANES> struct Shuffle {
   }
 };
 
-constexpr int SERIAL = 128; /* small blocks, so that even few rows reach every SM */
+constexpr int SERIAL = 128; /* rows per block of the rung `serial`: few, to reach every SM */
 
-/* Reads the row three times. A block has ROWS rows, one thread per row. If ROWS is 1, the block
-   shares a row: lanes read neighbours, and later passes hit the first-level cache. */
+/* Reads each row three times. If ROWS is 1, all threads of a block share a row: lanes read
+   neighbours, and later passes hit the first-level cache. Otherwise each thread has a row. */
 template <int ROWS>
 __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
     passes_kernel(const float *d_in, float *d_out, int width, int64_t rows) {
@@ -96,8 +96,8 @@ template <int ROWS> cudaError_t launch_passes(const LabCall *call) {
                     call->d_in[0], call->d_out, call->size.dim[1], call->size.dim[0]);
 }
 
-/* Cuts a row: `words` aligned 16-byte words from value `head` on, and `edges` single values.
-   Threads below `edges` have one of these each. */
+/* Divides a row into `words` aligned 16-byte words, from value `head` on, and `edges` single values
+   around them. Each thread below `edges` has one single value. */
 struct Cut {
   unsigned head, words, edges;
   __device__ Cut(const float *row, unsigned width) {
@@ -111,16 +111,16 @@ struct Cut {
   }
 };
 
-/* A row has LANES threads, each with up to WORDS 16-byte words. A warp's row needs no barrier. */
+/* A row has LANES threads, each with up to WORDS 16-byte words. A warp alone needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
-  static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows of a block; 16 such blocks fill an SM */
+  static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Blocks per SM, for 1024, 1280 or 2048 threads. Registers per thread: 64, 48 or 32. */
+  /* Blocks per SM: 1024, 1280 or 2048 threads, with 64, 48 or 32 registers each. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values. Words grow before lanes. */
+/* Calls launch with the smallest shape that holds `width` values: WORDS grows to 8, then LANES. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
   constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
@@ -129,7 +129,7 @@ cudaError_t with_shape(int64_t width, Launch launch) {
   return launch(Shape<LANES, WORDS>());
 }
 
-/* This thread's part of a row. Values that do not exist are -INFINITY. */
+/* The values of a row that one thread has. Values beyond the row are -INFINITY. */
 template <class S> struct RowPart {
   LabWord<4> word[S::WORDS];
   float edge;
@@ -172,8 +172,8 @@ struct Twice {
   }
 };
 
-/* A part's largest value and its sum of exp(z - largest). An empty part is (-FLT_MAX, 0), so that
-   merging two empty parts never computes inf - inf. */
+/* The largest of some values, and the sum of exp(z - largest) over them. Without values the pair is
+   (-FLT_MAX, 0), so that merging two such pairs never computes inf - inf. */
 struct Pair {
   float largest, sum;
 };
@@ -183,7 +183,8 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* Softmax by one reduction. A thread uses its OWN largest value; a last factor corrects this. */
+/* Softmax by one reduction. A thread subtracts its OWN largest value. A factor corrects this later.
+ */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -209,7 +210,7 @@ __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOC
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  if (row >= rows) return; /* safe: a warp's row has no barrier, and a block's row always exists */
+  if (row >= rows) return; /* skips no barrier: a warp's row has none, and a block's row exists */
   const Cut cut(d_in + row * width, width);
   RowPart<S> values;
   values.load(d_in + row * width, cut, lane);
@@ -225,8 +226,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicted: requested sectors of 32 bytes, relative to reading and writing each sector once. Lanes
-   that are a row apart touch up to eight times as many sectors. */
+/* Predicts requested 32-byte sectors, relative to reading and writing each sector once. Reading
+   three times and writing once makes 2. Lanes a row apart request up to 8 times as many. */
 double apart_sectors(const LabCall *call) {
   return 2.0 * (double)std::min<int64_t>(call->size.dim[1], 8);
 }
@@ -251,7 +252,7 @@ const LabRung rungs[] = {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* Per value: a subtraction, an exponential, two additions or comparisons, a product. */
+     /* Per value: a comparison, a subtraction, an exponential, an addition, a product. */
      lab_each<5>, reference, fill}};
 
 const char *refuse(int, LabSize size) {

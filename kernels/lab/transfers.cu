@@ -10,16 +10,16 @@
 
 namespace {
 
-/* How many multiply-adds f takes, a multiple of UNROLLED. On an H100 they take 0.069 ns per
-   element; 4 bytes on a link of 55 GB/s take 0.073 ns. Loop and tail take the difference. */
+/* The number of multiply-adds in f, a multiple of UNROLLED. On an H100 they take 0.069 ns per
+   element. Copying its 4 bytes at 55 GB/s takes 0.073 ns; the loop's overhead fills the gap. */
 constexpr int STEPS = 2304, UNROLLED = 64;
 
-/* Takes one step towards the fixed point 2/5 x of y = 3/8 y + 1/4 x. Host and device round once. */
+/* Returns 3/8 y + 1/4 x, rounded once. Repeated steps bring y to the fixed point 2/5 x. */
 __host__ __device__ float step(float y, float quarter_x) {
   return fmaf(0.375f, y, quarter_x);
 }
 
-/* The host's shortcut: once a step changes nothing, no later step does. SETTLED steps get there. */
+/* After about SETTLED steps y no longer changes. f() then skips the other steps. */
 constexpr int SETTLED = 20;
 
 float f(float x) {
@@ -34,7 +34,7 @@ float f(float x) {
 
 constexpr int THREADS = 256;
 
-/* y[i] = f(x[i]), one thread per element, which always runs all STEPS steps. */
+/* y[i] = f(x[i]). A thread computes one element and always takes all STEPS steps. */
 __global__ void __launch_bounds__(THREADS)
     compute_kernel(const float *d_x, float *d_y, int64_t count) {
   const int64_t i = lab_thread(THREADS);
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(THREADS)
 
 enum Stage { COPY_IN, COMPUTE, COPY_OUT, STAGES };
 
-constexpr int64_t EDGE = 64; /* in floats: chunks are aligned to 256 bytes, like the arrays */
+constexpr int64_t EDGE = 64; /* floats; chunks are aligned to 256 bytes, like the arrays */
 
-/* An array that is cut into at most `wanted` chunks of `each` elements. The last may be shorter. */
+/* Cuts an array into at most `wanted` chunks of `each` elements. The last chunk may be shorter. */
 struct Chunks {
   int64_t length, each;
   int count;
@@ -61,7 +61,7 @@ struct Chunks {
   }
 };
 
-/* Returns the bytes of device memory: all of x, then all of y, so each chunk has its own place. */
+/* Returns the bytes of d_work. It holds all of x and all of y, so each chunk has its own place. */
 size_t work(const LabCall *call) {
   return 2 * sizeof(float) * (size_t)round_up(call->size.dim[0], EDGE);
 }
@@ -74,8 +74,8 @@ struct Queue {
   float *d_x, *d_y;
   cudaError_t status = cudaSuccess;
 
-  /* The first `count` of the call's streams start after earlier work on call->stream. finish()
-     makes call->stream wait for them. */
+  /* Makes the first `count` of the call's streams wait for earlier work on call->stream. finish()
+     makes call->stream wait for these streams. */
   Queue(const LabCall *c, int64_t wanted, int count = 0)
       : call(c), chunks(c->size, wanted), streams(count), d_x((float *)c->d_work),
         d_y(d_x + round_up(c->size.dim[0], EDGE)) {
@@ -90,7 +90,7 @@ struct Queue {
     if (status == cudaSuccess) status = s;
   }
 
-  /* Makes `later` wait for the work that `earlier` has now. The event may be reused at once. */
+  /* Makes `later` wait for all work that is now on `earlier`. call->event is then free again. */
   void after(cudaStream_t later, cudaStream_t earlier) {
     note(cudaEventRecord(call->event, earlier));
     note(cudaStreamWaitEvent(later, call->event, 0));
@@ -115,14 +115,15 @@ struct Queue {
   }
 };
 
-/* Queues the whole array on one stream. The rungs pageable and pinned differ only in the memory. */
+/* Queues the stages FIRST to END - 1 for the whole array on one stream. The rungs `pageable` and
+   `pinned` differ only in the kind of host memory. */
 template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCall *call) {
   Queue queue(call, 1);
   for (int stage = FIRST; stage < END; stage++) queue.add((Stage)stage, 0, call->stream);
   return queue.finish();
 }
 
-/* Copies both ways at once. The link and the host's memory let no rung be faster. */
+/* Copies in both directions at once and computes nothing. No rung can take less time. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1, 2);
   queue.add(COPY_IN, 0, call->streams[0]);
@@ -130,10 +131,10 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* The number of chunks in rungs without a sweep. Start and end waste 2 of 34 units of time. */
+/* The number of chunks in rungs without a sweep. They take 34 units of time instead of 32. */
 constexpr int CHUNKS = 32;
 
-/* Queues chunk i on stream i mod STREAMS. A stream keeps the stages in order by itself. */
+/* Queues chunk i on stream i % STREAMS. A stream runs the three stages of a chunk in order. */
 template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -142,9 +143,8 @@ template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
   return queue.finish();
 }
 
-/* Returns the predicted percentage of the perfect speed. Every stage of every chunk takes one unit
-   of time and starts when its stream and its engine are free. There are COUNT chunks, or
-   call->point chunks if COUNT is 0. */
+/* Predicts the percentage of the perfect speed with COUNT chunks (call->point if COUNT is 0). Each
+   stage of a chunk takes one unit of time and starts when its stream and its engine are free. */
 template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   const int chunks = Chunks(call->size, COUNT ? COUNT : call->point).count;
   double stream_free[LAB_STREAMS] = {}, engine_free[STAGES] = {};
@@ -156,7 +156,7 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
   return 100.0 * chunks / engine_free[COPY_OUT];
 }
 
-/* One stream per stage, with events from stage to stage. The trainer feeds its GPU in this way. */
+/* Uses one stream per stage. Each stage waits for an event of the stage before it. */
 cudaError_t launch_roles(const LabCall *call) {
   Queue queue(call, call->point, STAGES);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
@@ -169,10 +169,10 @@ cudaError_t launch_roles(const LabCall *call) {
 
 const LabProblem problems[] = {
     {LAB_FLOATS,
-     /* Counts only the SETTLED steps that f needs. */
+     /* Counts two operations for each of SETTLED steps. The later steps change nothing. */
      lab_each<2 * SETTLED>,
-     /* The reference does the same operations in the same order, rounded as IEEE 754 prescribes. */
-     lab_exactly<f>, .bytes = lab_each<4>}}; /* bytes in one direction */
+     /* Demands exact results: f and the kernel do the same operations in the same order. */
+     lab_exactly<f>, .bytes = lab_each<4>}}; /* bytes per element in one direction */
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 

@@ -1,6 +1,6 @@
 /* Transpose: out (columns x rows) = in (rows x columns), both row-major, any shape. No transpose is
-   faster than a copy. To avoid strided accesses, shared memory transposes a tile. There, lanes that
-   need different words of one of the 32 banks are served one after the other. */
+   faster than a copy. Shared memory transposes a tile, so that global memory has no strided
+   accesses. If lanes need different words of one of the 32 banks, they wait for each other. */
 #include <climits>
 
 #include "lab/cublas.cuh"
@@ -13,10 +13,10 @@ void reference(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return in[i % rows * columns + i / rows]; });
 }
 
-/* A kernel takes input, output and the input's shape. It reads and writes 4 bytes per element. */
+/* A kernel takes input, output, rows and columns. It reads and writes 4 bytes per element. */
 using Kernel = void(const float *__restrict__, float *__restrict__, int64_t, int64_t);
 
-/* Launches a block of X x Y threads for each tile of HEIGHT x WIDTH of the input. */
+/* Launches one block of X x Y threads per tile of HEIGHT x WIDTH of the input. */
 template <Kernel KERNEL, int HEIGHT, int WIDTH, int X, int Y = 1>
 cudaError_t launch(const LabCall *call) {
   const int64_t columns = call->size.dim[1];
@@ -25,8 +25,8 @@ cudaError_t launch(const LabCall *call) {
 }
 
 /* ---- 1. one thread per row ----------------------------------------------------------------------
-   Thread: a row of the input. Lanes write neighbours, but read a whole row apart: a load touches 32
-   sectors and uses 4 bytes of each. Small blocks spread these few threads widely. */
+   Thread: a row of the input. Lanes write neighbours but read values that are a row apart: a load
+   touches 32 sectors and uses 4 bytes of each. Small blocks spread over many multiprocessors. */
 constexpr int ROW_BLOCK = 64;
 
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -38,8 +38,9 @@ __global__ void __launch_bounds__(ROW_BLOCK)
 }
 
 /* ---- 2. one thread per element ------------------------------------------------------------------
-   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads now use whole sectors. But stores go
-   to 32 places and cost more: they go through the first-level cache with 4 bytes each. */
+   Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads now use whole sectors. But a store
+   writes 4 bytes in each of 32 sectors. It costs more than a load of 32 sectors, because the
+   first-level cache passes all writes on. */
 constexpr int ELEMENT_ROWS = 8, ELEMENT_COLUMNS = 32;
 
 __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
@@ -53,8 +54,8 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column as
    neighbours of a row of the output. Thread: SIDE / DOWN elements, all in flight. To read a column,
-   <SIDE, PADDING, DOWN> = <32, 0, 32> takes 32 turns of the banks, <16, 0, 16> 8, <32, 1, 32> 1.
-   But in <32, 1, 32> 1024 threads wait at one barrier; in <32, 1, 8> only 256 threads do. */
+   <SIDE, PADDING, DOWN> = <32, 0, 32> takes 32 wavefronts, <16, 0, 16> 8, and <32, 1, 32> 1. But in
+   <32, 1, 32> 1024 threads wait at one barrier; in <32, 1, 8> only 256 threads do. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {
@@ -82,7 +83,7 @@ constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE,
    registers. Patches go through shared memory, so that half a warp stores 256 neighbouring bytes.
    The tile is swizzled instead of padded: word w of row r is at place w ^ (r / 4 % 16). So the
    16-byte words of eight lanes are in 32 different banks. If a side is not a multiple of 4, rows
-   are not aligned to words, and the previous rung's kernel runs instead. */
+   are not aligned to words, and the kernel of rung 6 runs instead. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
     if (row < rows && column < columns)
       patch[k] = *reinterpret_cast<const LabWord<4> *>(in + row * columns + column);
   }
-  const int place = y ^ x; /* the place of word y in rows 4 x to 4 x + 3 */
+  const int place = y ^ x; /* where word y is in rows 4 x to 4 x + 3 of `shared` */
   unrolled (k, WORD) {
     const LabWord<4> word = {patch[0].value[k], patch[1].value[k], patch[2].value[k],
                              patch[3].value[k]};
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(WORDS *WORDS)
   }
   __syncthreads();
   unrolled (k, WORD) {
-    const int across = y + k * WORDS; /* across the tile: a row of the output */
+    const int across = y + k * WORDS; /* column of the tile: a row of the output */
     const int64_t row = corner.row + WORD * x, column = corner.column + across;
     if (row < rows && column < columns)
       *reinterpret_cast<LabWord<4> *>(out + column * rows + row) =
@@ -132,7 +133,7 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicted: turns that the banks take per request for the tile (rung words: per eight lanes). */
+/* Predicts wavefronts per request to the tile (in the rung `words`, per eight lanes). */
 const LabRung rungs[] = {
     {"thread-a-row",
      "One thread per row: too few threads, and each load of a warp touches 32 sectors",

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* rounding to double, then to float32 */
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* 2^-24 for float32, the rest for double */
 
 constexpr float FACTOR = 1.7f;
 /* All four bytes of the float are 0x3f, so that cudaMemset, which sets bytes, can write it. */
@@ -31,14 +31,14 @@ template <int PROBLEM> void reference(const LabRange *r) {
     r->expected[i] = result_of<PROBLEM>(x, y);
     r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product rounds, too */
-    /* CUDA C++ Programming Guide: 2 ulp; an ulp is up to 2 UNIT and at least 2^-149 */
+    /* The CUDA guide allows 2 ulp. An ulp is at most 2 UNIT of the result, and at least 2^-149. */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
   }
 }
 
 constexpr int BLOCK = 256;
 
-/* Computes word i of the result, WIDTH neighbours, by one load per input and one store. */
+/* Computes word i of the result (WIDTH neighbours), with one load per input and one store. */
 template <int PROBLEM, int WIDTH>
 __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y,
                         float *__restrict__ out, int64_t i) {
@@ -51,8 +51,8 @@ __device__ void do_word(const float *__restrict__ x, const float *__restrict__ y
 }
 
 /* ---- 1. one thread per element ------------------------------------------------------------------
-   Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements, so
-   a warp's request is 128 contiguous bytes, 4 whole sectors. But it starts 2^20 blocks of 1 KB. */
+   Grid: one thread per element, BLOCK threads per block. Lanes have neighbouring elements, so a
+   warp's request is 128 contiguous bytes: 4 whole sectors. But 2^28 elements need 2^20 blocks. */
 template <int PROBLEM>
 __global__ void __launch_bounds__(BLOCK)
     element(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
@@ -68,10 +68,10 @@ cudaError_t launch_element(const LabCall *call) {
 }
 
 /* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
-   Thread: SEGMENT contiguous elements, as one would divide a loop among the cores of a CPU. Lanes
-   are 128 bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 3 loads
-   TOGETHER elements before it stores the first. */
-constexpr int SEGMENT = 32; /* elements of a thread: a cache line */
+   Thread: SEGMENT contiguous elements, as a CPU would divide a loop among its cores. Lanes are 128
+   bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 3 loads TOGETHER
+   elements before it stores the first. */
+constexpr int SEGMENT = 32; /* elements per thread; they fill a cache line */
 constexpr int TOGETHER = 8; /* elements that rung 3 loads at once; they fill a sector */
 
 template <int PROBLEM, int UNROLL>
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(BLOCK)
     segment(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out,
             int64_t count) {
   const int64_t first = (lab_thread(BLOCK)) * SEGMENT;
-  const int mine = (int)min((int64_t)SEGMENT, count - first); /* below 1 if this thread has none */
+  const int mine = (int)min((int64_t)SEGMENT, count - first); /* 0 or less beyond the end */
 #pragma unroll UNROLL
   for (int i = 0; i < mine; i++) do_word<PROBLEM, 1>(x, y, out, first + i);
 }
@@ -91,12 +91,12 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements, one grid of threads apart. So in every step lanes have neighbouring
-   elements. The grid fits the GPU, not the data. Rung 5 uses words of 16 bytes. Arrays are aligned
-   to 256 bytes (lab.h), so only the last elements need threads of their own. Rung 6 has one thread
-   per word again, so the loop runs once (docs/lab/vector.md). */
+   Thread: several elements, as far apart as the grid has threads. So in every step neighbouring
+   lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 5 uses words of 16
+   bytes (arrays are aligned, see lab.h); the elements after the last word have a thread each. Rung
+   6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
 
-/* Four times the 8 blocks that a multiprocessor holds. When a block ends, another starts. */
+/* Four times the 8 blocks that fit on a multiprocessor. When a block ends, another starts. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
 
 template <int PROBLEM, int WIDTH>
@@ -134,7 +134,7 @@ const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 
                                        problem<SAXPY, 2>("saxpy"),
                                        problem<EXPONENTIATE, 1>("exponentiate")};
 
-/* Predicted: how many sectors of 32 bytes a warp's request touches. */
+/* Each rung predicts how many sectors of 32 bytes a request of a warp touches. */
 const LabRung rungs[] = {
     {"element",
      "One thread per element: neighbouring lanes take neighbouring elements, a request is four "

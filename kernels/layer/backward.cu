@@ -1,6 +1,5 @@
-/* Backward through one layer in one kernel: dX = dZ W times the activation's slope. The kernel
-   applies the slope while the sum is in a register. Level `none` writes dX, reads dX and the
-   activation, and writes dX again. */
+/* Backward through one layer in one kernel: dX = dZ W times the activation's slope. The slope is
+   applied while dX is in a register. At level `none` dX is written, read and written again. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -30,8 +29,7 @@ struct Slopes {
   }
 };
 
-/* Computes dX = dZ W times the slope. Block: a tile of dX (rows, in). A value takes 2 * out
-   operations. */
+/* Computes dX = dZ W times the slope. Block: a tile of dX. An element takes 2 * out operations. */
 template <class Shape, class Gradient, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     backward_kernel(Gradient dz, Weights w, Slopes dx) {
@@ -61,7 +59,7 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
           valid_terms(terms) && valid_dropout(dropped));
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
-  /* If a size is not a multiple of 4, values are read one by one and always have three terms. */
+  /* If 4 does not divide a size, values are read one by one and always have three terms. */
   const auto run = along && across
                        ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
                    : along  ? backward<true, false, 3>

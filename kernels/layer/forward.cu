@@ -1,6 +1,6 @@
 /* Forward through one layer in one kernel: Y = activate(X W^T + b), then dropout. The
-   pre-activation never leaves registers. Level `none` writes and reads it twice more, 8 bytes per
-   value each time. The first layer reads its pixels as bytes, a quarter of float32's size. */
+   pre-activation never leaves registers. At level `none` it is written and read twice more, 8 bytes
+   per value each time. The first layer reads its pixels as bytes, a quarter of float32's size. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -14,14 +14,14 @@ struct Activated {
   int out;
   bool activates;
   Dropout dropout;
-  float scale;     /* factor of values that dropout keeps */
+  float scale;     /* dropout multiplies kept values by this */
   BatchView batch; /* dropout depends on the rows' positions */
   __device__ Prefetched prefetch(int, int column) const {
     return d_b[column];
   }
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     float y = finish(value, bias);
-    if (dropout.share > 0.0f) /* the same branch in the whole grid */
+    if (dropout.share > 0.0f) /* all threads of the grid agree */
       y = drop(y, words(row, column / 4).word[column % 4]);
     d_y[(size_t)row * out + column] = y;
   }
@@ -49,7 +49,7 @@ struct Activated {
   }
 };
 
-/* Computes Y = activate(X W^T + b). Block: one tile of Y. A value takes 2 * in operations. */
+/* Computes Y = activate(X W^T + b). Block: one tile of Y. An element takes 2 * in operations. */
 template <class Shape, class Input, class Weights>
 __global__ void __launch_bounds__(Shape::THREADS, Shape::BLOCKS)
     forward_kernel(Input x, Weights w, Activated y, int rows) {
@@ -86,7 +86,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           valid_dropout(dropout) &&
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
-  /* If a size is not a multiple of 4, values are read one by one and always have three terms. */
+  /* If 4 does not divide `in`, values are read one by one and always have three terms. */
   const auto run = in % 4 != 0  ? forward<false, 3>
                    : terms == 3 ? forward<true, 3>
                                 : forward<true, 2>;

@@ -4,8 +4,8 @@
 
    TensorCores, from compute capability 8.0 on: `mma` on bf16 terms (bf16_split.cuh).
    FloatCores, below 8.0: fused multiply-adds of float32, for any number of terms. A lane has 2
-   rows x 4 columns of a piece. If four values lie side by side, the lane reads them as one 16-byte
-   word. Lanes read from different banks.
+   rows x 4 columns of a piece. It reads four values that lie side by side as one 16-byte word.
+   Lanes read from different banks.
 
    Both have:
 
@@ -20,8 +20,8 @@
      row(), column()  where the lane's value `e`, piece[e / 4][e % 4], lies in the piece
      SmallStep  multiplies what was fetched for a small or medium tile, which has no slab
 
-   A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. ALONG_K is true
-   if a line runs along k. */
+   A Slab (gemm.cuh) has lines of LINE values, PITCH apart, and planes PLANE apart. Its lines run
+   along k if ALONG_K is true. */
 #pragma once
 
 #include "layer/operand.cuh"
@@ -33,9 +33,9 @@ __device__ inline int lane_in_group() {
   return threadIdx.x % 4;
 }
 
-/* 16 x 16 values of an operand in a warp's registers, not yet split. The order of the values along
-   k is free, if A and B have the same order. So each lane takes neighbours: lane 4 g + t has k + 4
-   t to k + 4 t + 3, of rows index_of(g, half). */
+/* 16 x 16 values of an operand in a warp's registers, not yet split. If A and B have the same order
+   of values along k, any order will do. So each lane takes neighbours: lane 4 g + t has k + 4 t to
+   k + 4 t + 3 of the rows index_of(g, 0) and index_of(g, 1). */
 template <class Operand> struct RawFragment {
   static __device__ int index_of(int g, int half) {
     return Operand::ALONG_K ? g + 8 * half : 2 * g + half;
@@ -44,7 +44,7 @@ template <class Operand> struct RawFragment {
   static constexpr int LINES = Operand::ALONG_K ? 2 : 4;
   static constexpr int COUNT = Operand::ALONG_K ? 4 : 2; /* how many neighbours one load fetches */
 
-  /* Finds this lane's lines, from (first, k) on. If ALONG_K, the lines serve all k. */
+  /* Finds the lines that this lane reads at (first, k). If ALONG_K, every k has the same lines. */
   static __device__ void seek(const Operand &operand, int first, int k, Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
     unrolled (n, LINES)
@@ -70,8 +70,8 @@ template <class Operand> struct RawFragment {
 struct TensorCores {
   using Stored = __nv_bfloat16;
   template <class Operand> static constexpr int PLANES = Operand::TERMS;
-  static constexpr int GAP = 8; /* the distance of lines is an odd multiple of 16 bytes, so ldmatrix
-                                   has no bank conflicts */
+  /* Lines are an odd multiple of 16 bytes apart, so ldmatrix has no bank conflicts. */
+  static constexpr int GAP = 8;
   static constexpr int STEP = 16;
   template <bool IS_A, class Operand> struct Fragment { uint32_t words[Operand::TERMS][4]; };
 
@@ -115,7 +115,7 @@ struct TensorCores {
     });
   }
 
-  /* Splits values into words in the order that the tensor cores need, as load() does. */
+  /* Splits fetched values into a fragment, in the order in which load() fills it. */
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {
@@ -125,7 +125,7 @@ struct TensorCores {
         unrolled (term, Operand::TERMS)
           unrolled (e, 2) out.words[term][IS_A ? half + 2 * e : 2 * half + e] = words[term][e];
       }
-    } else { /* a line has two rows of one k, so pairs along k come from two lines */
+    } else { /* a line has neighbours of one k, so pairs along k come from two lines */
       unrolled (half, 2)
         unrolled (e, 2) {
           uint32_t terms[Operand::TERMS];
@@ -148,7 +148,7 @@ struct TensorCores {
     static __device__ int column(int e) {
       return RawFragment<B>::index_of(2 * lane_in_group() + e % 2, e / 4);
     }
-    /* take_a and take_b use up the raw fragments, which may then be overwritten. */
+    /* After take_a() or take_b() the raw fragment may be overwritten. */
     __device__ void take_a(int d, const RawFragment<A> &a) {
       split(a, x[d]);
     }
@@ -177,7 +177,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns the place of value `at` of a line. Words are swizzled: lanes read different banks. */
+  /* Returns where value `at` of a line is. Words are swizzled: lanes read from different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
@@ -214,7 +214,7 @@ struct FloatCores {
         unrolled (j, 4) piece[i][j] = fmaf(a.value[i][d], b.value[j][d], piece[i][j]);
   }
 
-  /* Lanes exchange the values that they fetched through the warp's own slabs of 16 x 16. */
+  /* The lanes of a warp exchange fetched values through a slab of 16 x 16 in shared memory. */
   template <class Operand> struct WarpSlab {
     static constexpr bool ALONG_K = Operand::ALONG_K;
     static constexpr int LINE = 16, PITCH = LINE;
@@ -263,7 +263,7 @@ struct FloatCores {
   };
 };
 
-/* The host's compiler sees TensorCores. No host code depends on this choice. */
+/* Host code compiles with TensorCores, but does not depend on this choice. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 using Arithmetic = FloatCores;
 #else

@@ -6,10 +6,10 @@
    has float32's accuracy. A pixel has one term, so it needs only three products. --precision tf32
    keeps two terms and three products.
 
-   The epilogue decides what happens to the finished C. In small and medium tiles it finishes single
-   values, in large tiles segments of rows. prefetch() or prefetch_segment() reads the other inputs
-   of the epilogue early; operator() or store_segment() combines them with the result and stores it.
-   So forward, backward and weight gradient share one gemm.
+   The epilogue decides what happens to the finished C. prefetch() or prefetch_segment() reads its
+   other inputs early. operator() finishes single values of small and medium tiles; store_segment()
+   finishes segments of rows of large tiles. So forward, backward and weight gradient share one
+   gemm.
 
    - small_tile: a block computes 16 x 16 of C straight from the L2 cache, with all loads in flight
    at once. SLICES warps share a tile, and each sums a part of k (split-K). These sums are added in
@@ -32,8 +32,7 @@ __host__ __device__ constexpr int larger(int a, int b) {
 /* ---- small tiles -------------------------------------------------------------------------- */
 
 /* The small tile. 64 rows and 300 neurons make 76 blocks. The time of such a short kernel depends
-   on how many instructions a warp runs one after the other. So 16 warps share the k-steps, and each
-   warp has only a few. */
+   on how many instructions a warp runs in sequence. So 16 warps share the k-steps. */
 struct SmallTile {
   static constexpr Tile TILE = SMALL;
   static constexpr int ROWS = 16, COLUMNS = 16, SLICES = 16, THREADS = 32 * SLICES, BLOCKS = 0;
@@ -42,7 +41,7 @@ struct SmallTile {
 /* Computes the block's small tile. A warp has every SLICES-th k-step. Each value is read once. */
 template <class A, class B, class Epilogue>
 __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
-  /* Prologue: the place of this lane. */
+  /* Prologue: where this block and this warp start. */
   using Step = Arithmetic::SmallStep<A, B, 1>;
   constexpr int STRIDE = 16 * SmallTile::SLICES, PITCH = 17;
   __shared__ alignas(16) float shared[SmallTile::SLICES][larger(16 * PITCH, Step::FLOATS)];
@@ -56,7 +55,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   RawFragment<B> y;
   int k = 16 * slice;
 
-  /* Fetch: the first step. Arrays that no kernel of a step writes are fetched before the wait. */
+  /* Fetch the first k-step. CONSTANT operands (operand.cuh) are fetched before pdl_wait(). */
   RawFragment<A>::seek(a, i0, k, lines_a);
   RawFragment<B>::seek(b, j0, k, lines_b);
   if (A::CONSTANT) x.fetch(a, i0, k, lines_a);
@@ -64,7 +63,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
   if (!A::CONSTANT) x.fetch(a, i0, k, lines_a);
   y.fetch(b, j0, k, lines_b);
 
-  /* Split and multiply: this warp's part of k. */
+  /* Split and multiply this warp's k-steps. */
   float piece[2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += STRIDE) {
@@ -96,18 +95,18 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
-/* A medium tile: DOWN x WIDE pieces of 16 x 16. A split value serves several pieces. */
+/* A medium tile: DOWN x WIDE pieces of 16 x 16. A value is split once for several pieces. */
 template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
-  static constexpr int PITCH = COLUMNS + 1; /* floats from row to row of a tile in shared memory */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles in shared memory */
+  static constexpr int PITCH = COLUMNS + 1; /* row pitch of a tile in floats */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles of sums */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds the slices in a fixed order into SUMS tiles in shared memory. The caller adds the tiles. */
+/* Adds the pieces of the warps, in a fixed order, to SUMS tiles in shared memory. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -129,7 +128,7 @@ __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][
 /* Computes a medium tile as small_tile() does. A thread finishes every THREADS-th element. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
-  /* Prologue: the place of this lane. */
+  /* Prologue: where this block and this warp start. */
   using Step = Arithmetic::SmallStep<A, B, Shape::DOWN>;
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
   __shared__ alignas(16) float shared[larger(Shape::SUMS * TILE, Shape::SLICES * Step::FLOATS)];
@@ -143,7 +142,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   RawFragment<B> y[Shape::WIDE];
   int k = 16 * slice;
 
-  /* Fetch: the first step. Arrays that no kernel of a step writes are fetched before the wait. */
+  /* Fetch the first k-step. CONSTANT operands (operand.cuh) are fetched before pdl_wait(). */
   unrolled (d, Shape::DOWN) RawFragment<A>::seek(a, i0 + 16 * d, k, lines_a[d]);
   unrolled (c, Shape::WIDE) RawFragment<B>::seek(b, j0 + 16 * c, k, lines_b[c]);
   if (!A::CONSTANT) pdl_wait();
@@ -151,7 +150,7 @@ __device__ void medium_tile(A a, B b, int m, int n, int depth, const Epilogue &e
   if (A::CONSTANT) pdl_wait();
   unrolled (c, Shape::WIDE) y[c].fetch(b, j0 + 16 * c, k, lines_b[c]);
 
-  /* Split and multiply this warp's part of k. After each split the next step is fetched. */
+  /* Split and multiply this warp's k-steps, and fetch the next step after each split. */
   float pieces[Shape::DOWN][Shape::WIDE][2][4] = {};
 #pragma unroll 1
   for (; k < depth; k += Shape::STRIDE) {
@@ -205,12 +204,12 @@ template <int ROWS_, int COLUMNS_, int WARPS_DOWN_, int WARPS_WIDE, int DEPTH_> 
   static constexpr int THREADS = 32 * WARPS_DOWN * WARPS_ACROSS, BLOCKS = 512 / THREADS;
 };
 
-/* DEPTH is the largest depth whose two slabs of terms fit into 48 KB of shared memory. */
+/* For large batches. DEPTH is the largest whose two slabs fit into 48 KB of shared memory. */
 using PixelTile = LargeShape<64, 64, 2, 4, 64>;
 using LargeTile = LargeShape<64, 64, 2, 4, 32>;
-/* For few neurons. With this tile a layer of 100 neurons keeps every multiprocessor busy. */
+/* For few neurons: with this tile a layer of 100 neurons keeps every multiprocessor busy. */
 using NarrowTile = LargeShape<32, 32, 2, 2, 64>;
-/* For gradients. 300 x 784 weights are 130 tiles, and a batch of 64 rows is one slab. */
+/* For weight gradients: 300 x 784 weights are 130 tiles, and a batch of 64 rows is one slab. */
 using GradientTile = LargeShape<32, 64, 2, 4, 64>;
 
 /* An operand's slab (SIDE x DEPTH). Threads fetch it, split it and store it to shared memory. */
@@ -233,7 +232,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   static __device__ int at_of(int n) {
     return (threadIdx.x + n * Shape::THREADS) % (LINE / 4) * 4;
   }
-  /* Finds the lines of the slab at (first, k). If ALONG_K, the lines serve every k. */
+  /* Finds this thread's lines of the slab at (first, k). If ALONG_K, every k has the same lines. */
   __device__ void seek(const Operand &operand, int first, int k) {
     unrolled (n, QUADS) lines[n] = operand.line((ALONG_K ? first : k) + line_of(n));
   }
@@ -252,7 +251,7 @@ template <class Shape, int SIDE, class Operand> struct Slab {
 
 constexpr int SEGMENT = 8; /* neighbours in a row of C that one thread finishes together */
 
-/* The finished tile. It replaces the slabs in shared memory. A thread gets whole segments. */
+/* The finished tile. It replaces the slabs in shared memory. A thread then reads whole segments. */
 template <class Shape> struct FinishedTile {
   static constexpr int PITCH = Shape::COLUMNS + 4; /* in floats */
   static constexpr int BYTES = 4 * Shape::ROWS * PITCH;
@@ -263,7 +262,7 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* SEGMENT neighbours of a row; only `count` of them exist. `vector` allows 16-byte accesses. */
+/* Neighbours of a row. `count` of them exist; if `vector` is true, they are aligned to 16 bytes. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -294,12 +293,12 @@ __device__ inline void store_segment(float *p, const Floats &f, int count, bool 
   }
 }
 
-/* Computes one large tile: the sum over k from `from` to `to`. Warp: DOWN x WIDE pieces of 16 x 16.
-   A block reads (to - from) * (ROWS + COLUMNS) values. `shared` has LARGE_TILE_BYTES bytes. */
+/* Computes large tile (row, column), summed over k in [from, to). Warp: DOWN x WIDE pieces of 16 x
+   16. A block reads (to - from) * (ROWS + COLUMNS) values. `shared` has LARGE_TILE_BYTES bytes. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilogue &epilogue,
                            int row, int column, unsigned char *shared) {
-  /* Prologue: the place of this block and this warp. */
+  /* Prologue: where this block and this warp start. */
   using SlabA = Slab<Shape, Shape::ROWS, A>;
   using SlabB = Slab<Shape, Shape::COLUMNS, B>;
   constexpr int DOWN = Shape::ROWS / Shape::WARPS_DOWN / 16;
@@ -315,7 +314,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   SlabA slab_a;
   SlabB slab_b;
 
-  /* Fetch: the first slabs, into registers. CONSTANT arrays are fetched before the wait. */
+  /* Fetch the first slabs into registers. CONSTANT operands are fetched before pdl_wait(). */
   a.begin();
   b.begin();
   slab_a.seek(a, i0, from);
@@ -326,9 +325,9 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
   if (!A::CONSTANT) slab_a.fetch(a, i0, from);
   if (!B::CONSTANT) slab_b.fetch(b, j0, from);
 
-  /* Prefetch: the epilogue's other inputs. These loads run while the gemm runs. */
+  /* Prefetch the other inputs of the epilogue. These loads run while the gemm runs. */
   constexpr int ACROSS_SEGMENTS = Shape::COLUMNS / SEGMENT;
-  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* of one thread */
+  constexpr int SEGMENTS = Shape::ROWS * ACROSS_SEGMENTS / Shape::THREADS; /* segments per thread */
   const int line = threadIdx.x / ACROSS_SEGMENTS, at = threadIdx.x % ACROSS_SEGMENTS * SEGMENT;
   constexpr int LINES_APART = Shape::THREADS / ACROSS_SEGMENTS;
   typename Epilogue::PrefetchedSegment prefetched[SEGMENTS];
@@ -343,12 +342,12 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
     if (!A::ALONG_K) slab_a.seek(a, i0, k0 + Shape::DEPTH);
     if (!B::ALONG_K) slab_b.seek(b, j0, k0 + Shape::DEPTH);
     __syncthreads();
-    /* Fetch: the next slabs, into registers. These loads run while this slab is multiplied. */
+    /* Fetch the next slabs into registers. These loads run while this slab is multiplied. */
     if (k0 + Shape::DEPTH < to) {
       slab_a.fetch(a, i0, k0 + Shape::DEPTH);
       slab_b.fetch(b, j0, k0 + Shape::DEPTH);
     }
-    /* Multiply: for every STEP values along k, all pairs of the warp's fragments. */
+    /* Multiply all pairs of the warp's fragments, for STEP values of k at a time. */
     unrolled_by (k, Shape::DEPTH, Arithmetic::STEP) {
       Arithmetic::Fragment<false, B> y[WIDE];
       unrolled (c, WIDE) Arithmetic::load<SlabB>(planes_b, warp_column + 16 * c, k, y[c]);
@@ -380,7 +379,7 @@ __device__ void large_tile(A a, B b, int m, int n, int from, int to, const Epilo
 
 /* ---- which tile ---------------------------------------------------------------------------- */
 
-/* Computes this block's tile, of any shape. blockIdx.y counts tiles down, blockIdx.x across. */
+/* Computes this block's tile, whether small, medium or large: row blockIdx.y, column blockIdx.x. */
 template <class Shape, class A, class B, class Epilogue>
 __device__ void tile_of_block(A a, B b, int m, int n, int depth, const Epilogue &epilogue) {
   if constexpr (Shape::TILE == LARGE) {
@@ -399,10 +398,11 @@ template <class Shape> dim3 tile_grid(int m, int n) {
 
 constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 
-/* Returns true if medium tiles are faster than small tiles: if the rounds of tiles are at least
-   BUSY % full and every warp has a k-step. On an H200, for weights (1000, 784) and 128 rows, medium
-   tiles took 6.1 us and small tiles 7.9. Elsewhere medium tiles are slower: 11.3 us against 9.5 for
-   (300, 784) and 512 rows (160 tiles), 3.9 against 3.1 for (300, 100) and 256 rows. */
+/* Returns true if medium tiles are faster than small tiles: if they keep BUSY % of the
+   multiprocessors busy on average, and every warp has a k-step. On an H200, for weights (1000, 784)
+   and 128 rows, medium tiles take 6.1 us and small tiles 7.9 us. Otherwise small tiles are faster:
+   9.5 us against 11.3 us for (300, 784) and 512 rows, 3.1 us against 3.9 us for (300, 100) and 256.
+   */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);
@@ -411,7 +411,7 @@ template <class Shape> bool is_medium(int m, int n, int depth) {
          100 * tiles >= BUSY * MULTIPROCESSORS * ceil_div(tiles, MULTIPROCESSORS);
 }
 
-/* Returns launch(shape) with the fastest tile for C (m, n). PAIRS allows PairTile. */
+/* Calls launch(shape) with the fastest tile for C (m, n). PairTile is tried only if PAIRS. */
 template <class Large, bool PAIRS, class Launch>
 cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   if ((long long)m * n >= 64ll * LargeTile::ROWS * LargeTile::COLUMNS) return launch(Large{});
@@ -421,7 +421,7 @@ cudaError_t with_best_tile(int m, int n, int depth, const Launch &launch) {
   return launch(SmallTile{});
 }
 
-/* Returns true if a grid can cover C (m, n). blockIdx.y, the row of tiles, is at most 65535. */
+/* Returns true if a grid, which has at most 65535 blocks along y, can cover C (m, n). */
 static inline bool valid_tiling(int m, int n) {
   return m > 0 && n > 0 && m <= 65535 * 16;
 }

@@ -11,12 +11,11 @@
 
 namespace {
 
-constexpr int WARPS = 4; /* warps of a block, each with a row: a batch of 64 uses 16
-                            multiprocessors */
+constexpr int WARPS = 4; /* warps per block, one row each; 64 rows use 16 multiprocessors */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512; /* a row has a whole block if it has more than
-                                                        ALONE_INPUTS inputs and the batch at most
-                                                        SHARED_ROWS rows; else one warp */
+/* A row has one warp. It has a whole block if it has more than ALONE_INPUTS inputs and the batch
+   has at most SHARED_ROWS rows. */
+constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512;
 
 /* Sums partial[c] over the warp, for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
@@ -47,7 +46,7 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up each class over the block's warps, in order. sums (WARPS, MAX_CLASSES) is scratch. */
+/* Adds up each class over the block's warps, in order. `sums` is scratch (WARPS, MAX_CLASSES). */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;
@@ -69,7 +68,7 @@ struct RowSoftmax {
   int best;           /* the first class with the largest logit */
 };
 
-/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity without that class. */
+/* Returns a row's softmax. z is the logit of class lane / 2, or -infinity beyond the last class. */
 __device__ RowSoftmax row_softmax(float z, int lane) {
   RowSoftmax row = {z, 0.0f, lane / 2};
 #pragma unroll
@@ -88,20 +87,20 @@ __device__ RowSoftmax row_softmax(float z, int lane) {
 struct Head {
   const float *d_x, *d_w, *d_b;                           /* (rows, in), (classes, in), (classes) */
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
-  Terms dz = {}, dx = {}; /* planes that are written instead of d_dz and d_dx */
+  Terms dz = {}, dx = {}; /* planes to write instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* dropout's factor, by which X was multiplied and dX will be */
+  float scale = 1.0f; /* dropout's factor: X was multiplied by it, dX will be */
   Target target = {};
 };
 
 /* Computes the layer forward and backward. Block: WARPS / SHARERS rows. SHARERS warps share a row.
    Thread: every (32 * SHARERS)-th input of the row, at most VALUES. A row reads 4 bytes per input,
-   a block 4 bytes per weight. A row writes 4 bytes (2 TERMS to planes) per class and per input, and
-   takes 4 * in * classes operations. */
+   a block 4 bytes per weight. Per class and per input, a row writes 4 bytes (2 TERMS bytes if to
+   planes). A row takes 4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
-  /* Prologue: this warp's row. Arrays that no kernel of a step writes are read before the wait. */
+  /* Prologue: find this warp's row. Labels are read before pdl_wait(), as no kernel writes them. */
   static_assert(SHARERS == 1 || SHARERS == WARPS, "a warp or a block per row");
   constexpr bool ALONE = SHARERS == 1;
   constexpr int STEP = 32 * SHARERS;
@@ -113,9 +112,9 @@ __global__ void __launch_bounds__(32 * WARPS)
   const int label = batch.d_labels[dataset_row(batch, min(r, batch.rows - 1))];
   pdl_wait();
 
-  /* Fetch: the row's input into registers, the weights into shared memory. */
+  /* Fetch the row's input into registers, and the weights into shared memory or registers. */
   float x[VALUES], partial[MAX_CLASSES] = {};
-  int input[VALUES]; /* indices of this thread's inputs; if beyond the end: in - 1, and x is 0 */
+  int input[VALUES]; /* this thread's inputs. Beyond the last input: index in - 1, and x is 0 */
   const float *row = head.d_x + (size_t)min(r, batch.rows - 1) * in;
   unrolled (v, VALUES) {
     input[v] = min(first + STEP * v, in - 1);
@@ -133,7 +132,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float bias = head.d_b[min(lane / 2, classes - 1)];
   if (ALONE) __syncthreads();
 
-  /* Multiply forward: the lane's part of every logit, then the sums. */
+  /* Multiply forward: the lane's part of every logit, then the sums over all lanes. */
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   unrolled (v, VALUES)
     if (first + STEP * v >= in) x[v] = 0.0f;
@@ -146,7 +145,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   if constexpr (!ALONE) sum = sum_of_warps(sum, shared);
   const float z = exists ? sum + bias : -INFINITY;
 
-  /* Softmax and cross-entropy: logits and results. */
+  /* Softmax and cross-entropy. Store the logits and the results. */
   const RowSoftmax softmax = row_softmax(z, lane);
   const float target = head.target.of(mine == label);
   const float wanted = /* with smoothing, the mean of the logits weighted by the target */
@@ -175,8 +174,8 @@ __global__ void __launch_bounds__(32 * WARPS)
     unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
-  /* Epilogue: apply the slope of the previous layer's activation and its dropout's scale. */
-  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f; /* scale of the planes */
+  /* Epilogue: multiply by the slope of the previous layer's activation and dropout's factor. */
+  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f;
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
     const float masked = times_slope(activation_slope(x[v]), dx[v] * head.scale);

@@ -3,10 +3,10 @@
    that count copied bytes (mbarrier), and tensor cores that read shared memory (wgmma). NVIDIA's
    PTX ISA 8.0 describes them. They need code for sm_90a.
 
-   The copy engine copies boxes of a row-major 16-bit matrix, with zeros beyond the matrix's ends. A
-   box consists of patches of 64 x 32 or 32 x 64 values. One thread starts the copy and names the
-   mbarrier that counts its bytes. The threads that multiply wait for that barrier. When they have
-   read the patch, they arrive at another barrier. In a patch the 16-byte words of a row are
+   The copy engine copies boxes of a row-major 16-bit matrix, and writes zeros outside the matrix. A
+   box consists of patches of 64 x 32 or 32 x 64 values. One thread starts a copy and names the
+   mbarrier that counts its bytes. The threads that multiply wait for that mbarrier. After they have
+   read the patch, they arrive at a second mbarrier. In a patch the 16-byte words of a row are
    swizzled, so that lanes read from different banks. */
 #ifndef HOPPER_CUH
 #define HOPPER_CUH
@@ -35,7 +35,7 @@ __device__ inline void cluster_fence() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Returns the address in block `rank` that corresponds to `shared` in this block. */
+/* Returns the address of the same place as `shared`, but in block `rank` of the cluster. */
 __device__ inline uint32_t address_in(uint32_t shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
@@ -54,7 +54,7 @@ __device__ inline float4 load_cluster(uint32_t address) {
 /* ---- mbarrier ------------------------------------------------------------------------------- */
 
 /* Prepares a barrier. Its phases are numbered 0, 1, 0, 1, ... A phase ends when `arrivals` threads
-   and all expected bytes have arrived. */
+   have arrived and all expected bytes have been copied. */
 __device__ inline void barrier_init(uint64_t *barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
                "r"(arrivals));
@@ -77,7 +77,7 @@ __device__ inline void barrier_arrive_in(uint64_t *barrier, int rank) {
                : "memory");
 }
 
-/* Arrives, and makes the phase wait for `bytes` more copied bytes. */
+/* Arrives at the barrier. The phase cannot end before `bytes` more bytes have been copied. */
 __device__ inline void barrier_expect(uint64_t *barrier, int bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -102,12 +102,12 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 /* A row-major matrix of bf16 or fp16, one plane per term. Rows are aligned to 16 bytes. */
 struct MatrixPlanes {
   const void *d;
-  int terms, rows, columns; /* columns: number to copy */
-  size_t pitch, plane;      /* distance of rows and distance of planes, in values */
+  int terms, rows, columns; /* without the padding of rows */
+  size_t pitch, plane;      /* distances of rows and of planes, in values */
 };
 
-/* Describes matrix `of` to the copy engine. A box has `high` rows, `wide` (32 or 64) columns and
-   `terms` planes. */
+/* Describes `of` to the copy engine. A box has `terms` planes, `high` rows, `wide` (32, 64)
+   columns. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -134,7 +134,7 @@ static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int 
   return status == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-/* Fetches a matrix's description early. `map` must be a __grid_constant__ parameter. */
+/* Fetches the description of a matrix early. `map` must be a __grid_constant__ parameter. */
 __device__ inline void prefetch_map(const CUtensorMap *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -153,7 +153,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* Starts to copy a box to the same place in both blocks of a pair. Each barrier counts its copy. */
+/* Starts to copy a box to the same place in both blocks of a pair; each has its own `barrier`. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -168,7 +168,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Starts to copy `bytes` bytes to the place of `to` in block `rank`. Its `barrier` counts them. */
+/* Starts to copy to the place of `to` in block `rank`, whose `barrier` counts the bytes. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -177,7 +177,7 @@ __device__ inline void copy_to_block(const void *to, const void *from, int bytes
                : "memory");
 }
 
-/* Starts to copy from global to shared memory, in words of 16 bytes. The barrier counts bytes. */
+/* Starts to copy `bytes` (a multiple of 16) from global to shared memory. `barrier` counts them. */
 __device__ inline void copy_bulk(const void *to, const void *from, int bytes, uint64_t *barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
                "[%3];" ::"r"(shared_address(to)),
@@ -196,19 +196,19 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* A row of a patch has 32 values along k (ALONG_K), or 64 along m or n for one k (ACROSS_K). */
-constexpr int SIDE = 64, BLOCK = 32; /* a patch's side along m or n, and its side along k */
+/* ALONG_K: a row of a patch has 32 k of one m or n. ACROSS_K: it has 64 m or n of one k. */
+constexpr int SIDE = 64, BLOCK = 32; /* values of a patch along m or n, and along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
-/* Returns wgmma's description of an operand, which consists of matrices of 8 rows x 16 bytes. These
-   matrices are `leading` bytes apart in one direction and `stride` bytes in the other. */
+/* Returns wgmma's descriptor of an operand. The operand consists of matrices of 8 rows x 16 bytes,
+   `leading` bytes apart in one direction and `stride` bytes apart in the other direction. */
 __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uint64_t swizzle = 0) {
   constexpr uint32_t ADDRESSES = 1 << 18; /* higher address bits name the block */
   return (uint64_t)(shared % ADDRESSES >> 4) | (uint64_t)(leading / 16) << 16 |
          (uint64_t)(stride / 16) << 32 | swizzle << 62;
 }
 
-/* Returns the operand of a patch for k = 0 to 15. If ACROSS_K, patches are NEXT_64 bytes apart. */
+/* Returns the descriptor of a patch's first 16 k. If ACROSS_K, patches are NEXT_64 bytes apart. */
 template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
@@ -216,25 +216,24 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
   return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
-/* The distance to the operand of the next 16 k, in units of 16 bytes: half a row or 16 rows. */
+/* Added to a descriptor: moves on by 16 k, which is 32 bytes or 16 rows, in units of 16 bytes. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
-/* Call this before multiply_*(). Do not touch the accumulators between it and wait_for_groups(). */
+/* Call this before multiply_*(). Do not use the accumulators from here to wait_for_groups(). */
 __device__ inline void start_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void close_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* Waits until all groups but the newest GROUPS have finished. */
+/* Waits until at most the GROUPS newest groups of multiplications are unfinished. */
 template <int GROUPS> __device__ inline void wait_for_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");
 }
 
-/* The type of number that the tensor cores multiply. */
 enum Number { BF16, FP16 };
 
-/* Text for the instructions below: placeholders of accumulators; the accumulators from d[i] on. */
+/* Operands for asm: NAMES_n are n placeholders, SUMS_n(i) are n accumulators from d[i] on. */
 #define NAMES_10(tens)                                                                             \
   "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, "                              \
   "%" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9, "
@@ -248,7 +247,7 @@ enum Number { BF16, FP16 };
 #define SUMS_64(i) SUMS_16(i), SUMS_16(i + 16), SUMS_16(i + 32), SUMS_16(i + 48)
 
 /* A warpgroup computes d (64, 128) += A B over 16 k. d starts at element FIRST of its array. In
-   lane 4 g + t of warp w, d[4 c + 2 r + e] is row 16 w + g + 8 r, column 8 c + 2 t + e. */
+   lane 4 g + t of warp w, d[4 c + 2 r + e] has row 16 w + g + 8 r and column 8 c + 2 t + e. */
 #define MULTIPLY_128(TYPE)                                                                         \
   asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" NAMES_64          \
                "}, %64, %65, 1, 1, 1, %66, %67;"                                                   \
@@ -277,7 +276,7 @@ __device__ inline void multiply_256(float (&d)[128], uint64_t a, uint64_t b) {
     MULTIPLY_256("bf16");
 }
 
-/* d (64, N) = A B, plus d if `adds`. A (64, 16) is in a warpgroup's registers, as for mma.sync. */
+/* d (64, N) = A B, or d += A B if `adds`. A (64, 16) is in registers, as for mma.sync. */
 #define SUMS_12 SUMS_4(0), SUMS_4(4), SUMS_4(8)
 #define SUMS_20 SUMS_16(0), SUMS_4(16)
 #define MULTIPLY_REGISTERS(N, B_MAJOR, SUMS, NAMES, A, B, ADDS)                                    \
@@ -297,7 +296,7 @@ MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, 
 
 /* ---- registers ------------------------------------------------------------------------------ */
 
-/* Makes a warpgroup give up (keep) or get (take) registers, so that each thread has COUNT. */
+/* A warpgroup gives up (keep) or gets (take) registers, until each thread has COUNT registers. */
 template <int COUNT> __device__ inline void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }

@@ -7,14 +7,14 @@
      CONSTANT  no kernel of a step writes the operand, so it may be read before pdl_wait()
      VECTOR    the matrix's columns are a multiple of 4, so one load can fetch several neighbours
 
-   load() has no branches: it moves an address that is out of bounds into bounds. When the value is
-   used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at once. */
+   load() has no branches: it moves an address that is out of bounds into bounds. When
+   the value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight. */
 #pragma once
 
 #include "batch.cuh"
 #include "bf16_split.cuh"
 
-/* Loads COUNT (2 or 4) floats from p on by one instruction. */
+/* Loads COUNT (2 or 4) floats from p on with one instruction. */
 template <int COUNT> __device__ inline void load_vector(const float *p, float (&out)[COUNT]) {
   if constexpr (COUNT == 4) {
     const float4 q = *reinterpret_cast<const float4 *>(p);
@@ -25,8 +25,8 @@ template <int COUNT> __device__ inline void load_vector(const float *p, float (&
   }
 }
 
-/* A row-major float matrix (rows, columns). A line is a row. Line i has all k (ALONG), or line k
-   has all i (ACROSS). If `one` is true, each line ends with an additional 1, the bias's input. */
+/* A row-major float matrix (rows, columns). A line is a row. It has all k of one i (ALONG), or all
+   i of one k (ACROSS). If `one` is true, each line ends with an additional 1, the bias's input. */
 enum Reading { ALONG, ACROSS };
 
 template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
@@ -59,14 +59,14 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Replaces load()'s values that were out of bounds by 0, or by the 1. */
+  /* Replaces what load() read out of bounds by 0, or by the additional 1. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
       if (one && row < rows && at + e == columns) raw.value[e] = 1.0f;
     }
   }
-  /* Splits neighbours into terms, and packs each term of two neighbours into a word. */
+  /* Splits neighbours into terms, and packs equal terms of two neighbours into a word. */
   template <int COUNT>
   static __device__ void split_raw(const Raw<COUNT> &raw, uint32_t (&out)[TERMS][COUNT / 2]) {
     unrolled (e, COUNT / 2) {
@@ -81,7 +81,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   }
 };
 
-/* The batch's pixels (rows, in), 0 to 255. SCALE is applied later, so the bias's input is 255. */
+/* The batch's pixels (rows, in), 0 to 255. The sum is scaled later, so the bias's input is 255. */
 template <Reading AS> struct Pixels {
   static constexpr bool ALONG_K = AS == ALONG;
   static constexpr int TERMS = 1;
@@ -90,7 +90,7 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions of row 0 and of the last row of the range; begin() sets them */
+  uint32_t first, last; /* positions of the batch's first row and the range's last row */
 
   struct Line {
     uint32_t dataset_row;

@@ -4,10 +4,10 @@
 
 namespace {
 
-constexpr int PLANE_THREADS = 256, PIXELS = 8; /* PIXELS: pixels of a row that a thread copies */
+constexpr int PLANE_THREADS = 256, PIXELS = 8; /* a thread copies PIXELS pixels of a row */
 constexpr uint32_t ONE = 0x3c00;               /* 1 in fp16 */
 
-/* Writes the batch's pixels as one plane, with a 1 after each row. Each thread has 8 values. */
+/* Writes the batch's pixels as one plane, with a 1 after each row. A thread writes 8 values. */
 __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
   const unsigned thread = blockIdx.x * PLANE_THREADS + threadIdx.x, across = pitch / PIXELS;
   const int row = thread / across, column = thread % across * PIXELS;
@@ -30,7 +30,7 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats into planes. Thread: two neighbours. It reads 4 and writes 2 TERMS bytes each. */
+/* Splits floats into planes. A thread splits two floats: each is 4 bytes read, 2 TERMS written. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;
@@ -53,7 +53,7 @@ template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of,
   }
 }
 
-/* Writes the 1 after each row. One thread per row. */
+/* Writes the 1 that follows each row of a plane. One thread per row. */
 __global__ void ones_kernel(Planes p, size_t pitch) {
   const size_t row = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   pdl_wait();
@@ -90,7 +90,7 @@ __global__ void largest_kernel(__grid_constant__ const ScaledArrays arrays, uint
    the product of two scales has an inverse in float32. */
 __global__ void scales_kernel(__grid_constant__ const ScaledArrays arrays, int count, float bound,
                               const uint32_t *d_largest) {
-  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* exponents of powers of 2 */
+  constexpr int BIAS = 127, LARGEST = 11, FARTHEST = 60; /* LARGEST, FARTHEST: exponents of 2 */
   const int i = threadIdx.x;
   pdl_wait();
   if (i >= count) return;

@@ -11,7 +11,7 @@
    (ACROSS_K). wgmma uses the same numbers. */
 enum Major { ALONG_K = 0, ACROSS_K = 1 };
 
-/* Planes to write: (terms, rows, pitch). d is NULL if no planes are needed. */
+/* Planes to write: (terms, rows, pitch). d is NULL if no planes are written. */
 struct Terms {
   uint16_t *d;
   size_t plane;
@@ -29,7 +29,7 @@ __device__ inline float scale_of(const Terms &t) {
   return t.d ? *t.d_scale : 1.0f;
 }
 
-/* Returns true for the numbers of terms that --precision offers: one or two fp16 per float32. */
+/* Returns true if --precision offers this number of terms: one or two fp16 per float32. */
 static inline bool valid_fp16_terms(int terms) {
   return terms == 1 || terms == 2;
 }
@@ -54,7 +54,7 @@ __device__ inline void note_overflow(const Terms &t, uint32_t pair) {
   if (((pair & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) *t.d_overflowed = 1;
 }
 
-/* Stores one value times `scale`, which is scale_of(t), as terms. */
+/* Stores the terms of value * scale, where `scale` is scale_of(t). */
 template <int TERMS>
 __device__ inline void store_term(const Terms &t, int row, int column, float value, float scale) {
   uint32_t terms[TERMS];
@@ -64,7 +64,6 @@ __device__ inline void store_term(const Terms &t, int row, int column, float val
     t.d[term * t.plane + (size_t)row * t.pitch + column] = (uint16_t)terms[term];
 }
 
-/* Four neighbours of a row. */
 struct Quad {
   float value[4];
 };
@@ -93,7 +92,7 @@ __device__ inline void store_terms(const Terms &t, int row, int column, Quad q, 
   for (int term = 0; term < TERMS; term++, to += t.plane) {
     if (FULL || column + 4 <= t.columns) {
       *reinterpret_cast<uint2 *>(to) = {near[term], far[term]};
-    } else { /* the row's 1 after its columns must stay */
+    } else { /* do not overwrite the 1 after the row's columns */
       unrolled (e, 4)
         if (column + e < t.columns) to[e] = (uint16_t)((e < 2 ? near : far)[term] >> 16 * (e % 2));
     }

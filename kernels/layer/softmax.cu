@@ -1,5 +1,5 @@
-/* Computes softmax, cross-entropy, its gradient and the row's result in one kernel. Each row has
-   one warp.
+/* Computes softmax, cross-entropy, its gradient and the row's result in one kernel. A warp has a
+   row.
 
    Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane keeps a running maximum m,
    at first -infinity, and the sum s of exp(z - m). When m grows, the lane rescales s. Warp shuffles
@@ -19,18 +19,18 @@ struct Online {
 
 __device__ Online merge(Online a, Online b) {
   const float largest = fmaxf(a.largest, b.largest);
-  if (largest == -INFINITY) return {largest, 0.0f}; /* two empty lanes must not make inf - inf */
+  if (largest == -INFINITY) return {largest, 0.0f}; /* two empty lanes would make inf - inf */
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. Warp: one row. It reads each logit twice. */
+/* Computes each row's results and gradient. One warp per row reads each logit twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {
   const int r = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (r >= batch.rows) return; /* a whole warp returns, so full-warp shuffles below are safe */
   const int rows = rows_of_step(batch);
-  const int label = batch.d_labels[dataset_row(batch, r)]; /* no kernel of a step writes this */
+  const int label = batch.d_labels[dataset_row(batch, r)]; /* constant: read before the wait */
   pdl_wait();
   const float *z = d_z + (size_t)r * classes;
   float *dz = d_dz ? d_dz + (size_t)r * classes : nullptr;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     if (results.d_correct) results.d_correct[position] = best == label;
   }
   if (!dz) return;
-  __syncwarp(); /* dz may be z: lane 0 has read z[label] before any lane overwrites it */
+  __syncwarp(); /* dz may be z: lane 0 must read z[label] before any lane overwrites it */
   const float inverse = 1.0f / online.sum, mean = 1.0f / rows_of_all_ranks(batch);
   for (int c = lane; c < classes; c += 32) {
     const float p = expf(z[c] - online.largest) * inverse;

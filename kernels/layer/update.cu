@@ -1,8 +1,8 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
    gradient stays in registers, so 16 bytes move per weight; level `none` moves 24. The bias is the
-   weight of an input that is always 1: column `in` of X, which the loads make up. If the batch has
-   many rows, several blocks share them (split-K); their sums are added in a fixed order. With
-   several ranks the kernel only stores the gradient. */
+   weight of an input that is always 1. Loads return this input as column `in` of X. If the batch
+   has many rows, several blocks split them (split-K), and their sums are added in a fixed order.
+   With several ranks the kernel only stores the gradient. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -11,7 +11,7 @@ namespace {
 struct MomentumUpdate : Updated {
   UpdateRule rule;
   int out, in;
-  float rate; /* set on the device */
+  float rate; /* learning rate, from batch.d_state */
 
   struct Prefetched {
     float w, v;
@@ -33,7 +33,7 @@ struct MomentumUpdate : Updated {
   struct PrefetchedSegment {
     Floats w, v;
   };
-  /* Prefetches only weights. If the segment includes the bias, store_segment() fetches the bias. */
+  /* Prefetches weights. If the segment includes the bias, store_segment() fetches the bias. */
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
     if (stores) return {};
     const size_t at = (size_t)o * in + i;
@@ -56,11 +56,11 @@ struct MomentumUpdate : Updated {
   }
 };
 
-/* The epilogue of every block. A block that shares its tile stores its part of the gradient. A
-   block that has the tile alone updates. One epilogue for both cases halves the compile time. */
+/* The epilogue of every block. If splits share a tile, it stores the gradient of one split; if not,
+   it updates W and b. One epilogue for both cases halves the compile time. */
 struct PartialOrUpdate {
   MomentumUpdate update;
-  float *d_partial; /* (ROWS, COLUMNS); if NULL, the block has the tile alone */
+  float *d_partial; /* (ROWS, COLUMNS); NULL if the tile has no splits */
   int o0, i0;
   using PrefetchedSegment = MomentumUpdate::PrefetchedSegment;
   __device__ PrefetchedSegment prefetch_segment(int o, int i) const {
@@ -76,14 +76,14 @@ struct PartialOrUpdate {
   }
 };
 
-/* One layer of a launch. Its blocks have the numbers from first_block on. */
+/* One layer of a launch, computed by the blocks from first_block on. */
 struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* the layer has tiles x splits blocks */
-  int splits, split_rows;               /* number of splits of the batch; rows of each split */
+  int splits, split_rows;               /* ranges of rows of the batch; rows of a range */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
-  unsigned *d_done;                     /* (tile): how many splits are done; 0 between launches */
+  unsigned *d_done;                     /* (tile): number of splits done; 0 between launches */
 };
 
 struct Shares {
@@ -94,10 +94,10 @@ struct Shares {
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
 constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer */
-constexpr int WANTED_BLOCKS = 264;    /* per layer: two per multiprocessor of a big GPU */
+constexpr int WANTED_BLOCKS = 264;    /* of a layer: two per multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* The block that finishes last adds up the splits of a tile, in their order, and updates. */
+/* The block that finishes a tile's last split adds up its splits in order, and updates W and b. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
@@ -112,7 +112,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
     const int i = tile % share.tiles_across * Shape::COLUMNS + e % Shape::COLUMNS;
     if (o >= update.out || i > update.in) continue;
     float partial[MAX_SPLITS][4], sum[4] = {};
-    unrolled (p, MAX_SPLITS) /* all loads are in flight at once; surplus loads are ignored */
+    unrolled (p, MAX_SPLITS) /* all loads are in flight; loads beyond `splits` are ignored */
       load_vector(first + (size_t)min(p, share.splits - 1) * TILE_FLOATS + e, partial[p]);
     MomentumUpdate::Prefetched prefetched[4];
     unrolled (n, 4) prefetched[n] = update.prefetch(o, min(i + n, update.in));
@@ -124,7 +124,7 @@ __device__ void add_splits(const Share &share, const MomentumUpdate &update, int
   if (threadIdx.x == 0) share.d_done[tile] = 0;
 }
 
-/* Computes the gradient of a tile or of one of its splits, and updates. All threads call it. */
+/* Computes the gradient of a tile or of one split of it, and updates. All threads call it. */
 template <class Gradient, class Input>
 __device__ void update_tile(Gradient dz, Input x, const MomentumUpdate &update, const Share &share,
                             int block, int rows, unsigned char *shared) {
@@ -156,8 +156,8 @@ __device__ void update_layer(const Share &share, const BatchView &batch,
 }
 
 /* Updates every layer of a launch, or stores its gradient. Block: one tile of a layer's W (out, in
-   + 1), over all rows of the batch or a split of them. Each value of dZ serves COLUMNS
-   multiply-adds, each value of X serves ROWS. Then the block reads and writes 8 bytes per weight,
+   + 1), over all rows of the batch or one split of them. Each value of dZ serves COLUMNS
+   multiply-adds, each value of X serves ROWS. Per weight the block then reads and writes 8 bytes,
    or only writes a gradient of 4 bytes. */
 template <int TERMS>
 __global__ void __launch_bounds__(Shape::THREADS, 2)
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-/* Divides a layer among blocks (sets `share`). Returns false if an argument is invalid. */
+/* Sets `share`: divides a layer among blocks. Returns false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !valid_update(layer)) return false;
   share.layer = layer;

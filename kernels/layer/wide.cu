@@ -5,12 +5,12 @@ using namespace wide;
 
 namespace {
 
-/* Returns true if the planes are pixels or have `terms` terms. */
+/* Returns true if the planes are valid and either are pixels or have `terms` terms. */
 bool valid_input(const Planes &p, int terms) {
   return valid_planes(p, p.terms == 1 ? 1 : terms);
 }
 
-/* Returns true if the weights' planes have `terms` terms. The planes need not exist. */
+/* Returns true if the weights' planes have `terms` terms. The planes need not be allocated. */
 bool valid_weights(const Planes &w, int terms) {
   return w.d ? valid_planes(w, terms) : w.terms == terms && w.rows > 0 && w.columns > 0;
 }
@@ -29,8 +29,8 @@ template <class Run> cudaError_t by_terms(int terms, const Run &run) {
 }
 
 /* Returns true if mma.sync is faster than wgmma for updates. A wgmma block fills a whole
-   multiprocessor. With few products per weight it waits for memory; the smaller blocks of mma.sync
-   have more loads in flight. With few tiles, small blocks leave fewer multiprocessors idle. */
+   multiprocessor, and waits for memory if there are few products per weight. The smaller blocks of
+   mma.sync have more loads in flight. With few tiles they leave fewer multiprocessors idle. */
 template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) {
   constexpr int TILE = 128, PRODUCTS = TERMS == 2 ? 3 : 1, FEW = 1024;
   Gpu gpu;
@@ -39,7 +39,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
          (tiles <= gpu.multiprocessors || PRODUCTS * work.product[0].k <= FEW);
 }
 
-/* Layers run in reverse order, because the tiles of the pixels are shortest: they fill the end. */
+/* Layers run in reverse order: the first layer's tiles (pixels) are shortest and fill the end. */
 template <int TERMS>
 cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
                     cudaStream_t stream) {

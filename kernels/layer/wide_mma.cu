@@ -6,8 +6,8 @@ using namespace mma;
 
 namespace {
 
-/* Returns how many stages fit into a block if a multiprocessor holds Tile::BLOCKS blocks. If fewer
-   than two stages fit, the multiprocessor holds fewer blocks. */
+/* Returns how many stages a block has room for if a multiprocessor holds Tile::BLOCKS blocks. If
+   fewer than two stages fit, the multiprocessor holds fewer blocks. */
 template <int TERMS, class Tile> int choose_stages(const Gpu &gpu) {
   int stages = 0;
   for (int blocks = Tile::BLOCKS; stages < LEAST_STAGES && blocks > 0; blocks--)
@@ -40,10 +40,10 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
 }
 
 /* Returns true if large tiles are faster than small tiles. The unit of time is one stage of a large
-   tile on a multiprocessor that has two tiles. A stage of a tile that is alone waits for its own
-   loads and takes 1 + ALONE. Small tiles spread more evenly over the multiprocessors but read twice
-   as much, so four small tiles take PACE. Finishing a large tile takes FINISH. The constants are
-   fitted to 216 launches on an H200, which take 0.02% longer than if each had its best tiles. */
+   tile on a multiprocessor that has two tiles. A tile that is alone waits for its own loads: its
+   stage takes 1 + ALONE. Small tiles spread more evenly over the multiprocessors but read twice as
+   much: a stage of four small tiles takes PACE. Finishing a large tile takes FINISH. The constants
+   fit 216 launches on an H200, which take 0.02% longer than with the best tile for each. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;
