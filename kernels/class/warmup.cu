@@ -53,8 +53,8 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some values of it.
-   Half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
+/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some of it. Then
+   half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
 
    TASK   Add the missing barriers. Without them a thread may read what is not yet written.
    HINT   Each round of the second loop reads what the previous round wrote.

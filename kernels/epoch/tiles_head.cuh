@@ -1,5 +1,5 @@
-/* The last layer, the head. The tiles of the last hidden layer keep the head's columns of weights.
-   Each tile computes its part of the logits of every row and sends the part to the row's owner, a
+/* The last layer, the head. Each tile of the last hidden layer keeps its columns of the head's
+   weights. It computes its part of the logits of every row and sends the part to the row's owner, a
    block of the same cluster. The owner adds up 16 parts. If there are several clusters, a row has
    one owner in each cluster, and the owners mail each other their sums. So all owners of a row have
    the same logits. Each owner computes the loss and the gradient of the logits, and sends the
@@ -228,7 +228,7 @@ template <class S> struct Head : Ground<S> {
   __device__ float mean_of(int step, int label) const {
     return label < 0 ? 0.0f : step + 1 < job.steps ? job.mean : job.last_mean;
   }
-  /* Computes loss and gradient of the block's own row number `slot` from its partial logits. */
+  /* Computes loss and gradient of row `slot` of the block's own rows, from the partial logits. */
   __device__ __forceinline__ void own_row(int step, int slot) const {
     const int row = cluster_rank() * (S::ROWS / RANKS) + slot, label = label_of(step, row);
     const float mean = mean_of(step, label);

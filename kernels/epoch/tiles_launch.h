@@ -23,7 +23,7 @@ constexpr int VARIANTS = 4;
 extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
     variants_80[VARIANTS];
 
-/* Queues the kernels that fill the job's arrays, with `rows` rows per step. tiles_prepare.cu */
+/* Queues the kernels that fill the job's arrays, with `rows` rows per step. In tiles_prepare.cu. */
 cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream);
 
 } // namespace tiles

@@ -50,7 +50,7 @@ struct Job {
   Rule rule;
   float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
   float own, other;      /* own: target of the label; other: of each other class */
-  float mean, last_mean; /* 1 / rows of a full step; 1 / rows of the last step */
+  float mean, last_mean; /* mean: 1 / rows of a full step; last_mean: 1 / rows of the last step */
   FlatArrays flat;
   uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail buffers (tiles_slices, tiles_head) */
   int first_row_block;   /* blocks from this number on are RowBlocks (only with mail) */
@@ -66,7 +66,7 @@ struct Job {
   const uint8_t *labels; /* one per position of the launch */
   const uint8_t *keeps;  /* bits of kept units: (step, tile of all layers, row); NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
-  RowResults results;    /* results of rows, by position in the launch */
+  RowResults results;    /* results of rows, indexed by position in the launch */
 };
 
 /* How blocks exchange logits and their gradient. BY_CLUSTERS and BY_MAIL need compute capability
@@ -81,13 +81,13 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
-  /* A step has K_STEPS x 16 rows, which is N_TILES x 8. A chain warp has OWN x 8 of them. */
+  /* A step has 16 * K_STEPS = 8 * N_TILES rows. A chain warp has 8 * OWN of these rows. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, H and the logits' gradient */
   /* length of a row: of dz and h in halves, of partial sums of Z in floats */
   static constexpr int PITCH = ROWS + 8;
-  static constexpr bool OVERLAY = ROWS == 128; /* partial sums of Z overwrite used pixels */
+  static constexpr bool OVERLAY = ROWS == 128; /* partial sums of Z overwrite old pixels */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
   typedef uint16_t Own[2 * UNITS][PITCH]; /* rows 0 to 7: the units' high terms; 8 to 15: low */
   alignas(16) Own dz[TURNS], h[TURNS];
@@ -107,7 +107,7 @@ __device__ inline int anew(int x) {
   return x;
 }
 
-/* Base class: a warp's place in the launch and its access to shared memory. A lane is 4 g + t. */
+/* A warp's place in the launch, and its access to shared memory. A lane's number is 4 g + t. */
 template <class S> struct Ground {
   const Job &job;
   S &s;
@@ -147,7 +147,7 @@ template <class S> struct Ground {
                                     : at<float>(job.parts_at[layer]);
   }
   /* Returns the buffer of the logits' gradient. It arrives as (row, lane t), and take_gradient()
-     stores it as (group of 8 rows, term, row, lane t). A pair of classes has two terms. */
+     stores it as (group of 8 rows, term, row, lane t). Each class has a high and a low term. */
   __device__ uint4 *head(int step) const {
     return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
   }
@@ -174,8 +174,8 @@ __device__ inline uint32_t halves(uint32_t bytes, int which) {
 constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 constexpr uint32_t ONES = 0x3c003c00;
 
-/* Returns the lane's ldmatrix address, to load the tile's own terms as the left operand. Rows 0 to
-   7 of the operand are the units' high terms; rows 8 to 15 are their low terms. */
+/* Returns the lane's address for ldmatrix, which loads the tile's own terms as a left operand. Rows
+   0 to 7 of the operand are the units' high terms; rows 8 to 15 are their low terms. */
 template <class Own> __device__ inline uint32_t own_at(const Own &own) {
   const int lane = threadIdx.x % 32;
   return shared_address(&own[lane % 16][lane / 16 * 8]);

@@ -1,4 +1,4 @@
-/* The tile's weights from pixels, in hidden layer 1: 8 units times 784 inputs. The weights stay in
+/* The weights of a tile of hidden layer 1: 8 units times 784 pixels. The weights stay in
    registers from the first step of a launch to the last. A warp has 7 chunks of 16 inputs.
 
    Pixels stay bytes. A byte with a zero byte above it is an exact, subnormal fp16 number. Lane
@@ -35,7 +35,7 @@ template <class S> struct Pixels : Ground<S> {
                             : this->template at<float4>(job.extra_at);
     return all + ((average && SECOND ? ALL_CHUNKS : 0) + chunk) * 32 + anew(lane);
   }
-  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row of chunk i */
+  __device__ uint32_t pixels_at(int step, int i) const { /* address of the lane's row in chunk i */
     return shared_address(this->pixels(step)) + (chunk_of(i) * S::ROWS + lane) * 16;
   }
 

@@ -1,6 +1,6 @@
 /* Prepares the steps of a launch of level `epoch`. gather_kernel puts pixels into the order in
-   which a step reads them, and computes the optimizer's numbers. k_kernel computes products of
-   pixels. keeps_kernel computes which units dropout keeps. Each kernel has one block per step. */
+   which a step reads them, and computes StepNumbers. k_kernel computes products of pixels.
+   keeps_kernel computes which units dropout keeps. Each kernel has one block per step. */
 #include "epoch/tiles_launch.h"
 
 namespace tiles {

@@ -1,8 +1,8 @@
 /* The weights between a tile and a neighbouring hidden layer. A slice IN has the tile's weights
-   from all units of the previous layer. A slice OUT (IN is false) has its weights to all units of
-   the next layer. So a hidden weight has two copies: one in the slice IN of the tile that reads it
-   forward, one in the slice OUT of the tile that reads it backward. Both tiles add up the same
-   gradient in the same order, so both copies keep the same bits.
+   from all units of the previous layer. A slice OUT (IN is false) has the tile's weights to all
+   units of the next layer. So a hidden weight has two copies: one in the slice IN of the tile that
+   reads it forward, one in the slice OUT of the tile that reads it backward. Both tiles add up the
+   same gradient in the same order, so both copies keep the same bits.
 
    Mail. A layer sends H to the next layer and dZ to the previous layer. A packet of 16 bytes is a
    lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two
@@ -10,7 +10,7 @@
    Instead one bit that the numbers can spare holds the phase of the step, which changes every
    second step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with
    units side by side for the next product, and with rows side by side for gradients. H is sent
-   once; its reader transposes it. Steps use two buffers alternately.
+   once, and the tile that reads H transposes it. Steps use two buffers alternately.
 
    A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
    whether float32 weights and moments are in shared memory or in the L2 cache. Their layout is
@@ -157,7 +157,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     }
   }
 
-  /* Computes gradients from the tile's own and received values, and updates the warp's k-steps. */
+  /* Computes gradients from own and received values. Updates the weights of the warp's k-steps. */
   template <int ONCE> __device__ __forceinline__ void update_all(int step) const {
     Slice(this->again()).template update_k_steps<(N_TILES < ONCE ? N_TILES : ONCE)>(step);
   }

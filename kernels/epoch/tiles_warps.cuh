@@ -269,7 +269,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
   }
 
-  /* Computes H and sends it to the next hidden layer or, if LAST, sends logits to the owners. */
+  /* Computes H. Sends H to the next hidden layer or, if LAST, logits to the owners of rows. */
   __device__ __forceinline__ void forward(int step) {
     const uint32_t stamp = job.stamp + step;
     auto &own = s.h[step % S::TURNS];
@@ -291,7 +291,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     if (!LAST) return;
     wait<LAST_READY>(HELPER_THREADS);
     if (!S::MAIL && S::TURNS == 1)
-      wait<BIASES_READY>(HELPER_THREADS); /* the helper has read the logits' previous gradient */
+      wait<BIASES_READY>(HELPER_THREADS); /* the helper has read the previous gradient of logits */
     unrolled (i, OWN)
       if (has(i)) head.send_logits(stamp, n_tile(i), across[i]);
   }

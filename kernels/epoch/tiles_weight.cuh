@@ -18,8 +18,8 @@ struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every step. of_gradient times the gradient is what an update by
-   sgd or nesterov subtracts, beside its known part, from an unscaled weight. */
+/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts its known
+   part and of_gradient times the gradient from an unscaled weight. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;
@@ -65,7 +65,7 @@ __device__ __forceinline__ float known_of(const Factors &by, float w, float m) {
   return fmaf(-by.known_m, m, fmaf(-by.known_w, w, w));
 }
 
-/* The flat arrays of a launch. *d_overflowed becomes 1 if a stored weight is not finite. */
+/* The flat arrays of all parameters. *d_overflowed becomes 1 if a stored weight is not finite. */
 struct FlatArrays {
   float *d_w, *d_m, *d_v, *d_average;
   uint32_t *d_overflowed;

@@ -1,6 +1,6 @@
 /* Constant memory: every thread reads a small table often, in three kinds of memory. Output i is
    x[i] + the sum of the table. Lane l begins at entry l mod `addresses`, so a warp asks for
-   `addresses` different words at a time. At a time the constant cache serves one address, the
+   `addresses` different words at a time. In one access the constant cache serves one address, the
    first-level cache a line of 128 bytes, and shared memory one word of each bank. */
 #include <numeric>
 
@@ -38,7 +38,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: one thread per output. The type Table names the table's memory. All threads call open().
-   In an unrolled loop, addresses differ only by constants: a read takes one load, one addition. */
+   Unrolled addresses differ only by constants, so a read takes one load and one addition. */
 
 __constant__ float c_table[STORED];
 

@@ -44,8 +44,8 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
 }
 
 /* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table that is `stride` words wide. Grid: blockIdx.y is the column;
-   x has one thread per row. Neighbouring lanes have neighbouring rows. */
+   The words are the cells of a table that is `stride` words wide. Grid: one thread per
+   row in x; blockIdx.y is the column. Neighbouring lanes have neighbouring rows. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-/* call->point, the swept value, is the threads per multiprocessor, in blocks of up to 1024. */
+/* call->point, the swept value, is the number of threads per multiprocessor. */
 template <int LOADS> cudaError_t launch_in_flight(const LabCall *call) {
   const int64_t block = std::min<int64_t>(call->point, 1024);
   return lab_map(call, in_flight<LOADS>,

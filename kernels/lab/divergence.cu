@@ -43,7 +43,7 @@ __device__ float orbit(float y, float c) {
 
 /* Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements.
    There are COUNT paths, and EACH neighbouring lanes take the same one. If COUNT is 1, all lanes
-   take path `zero`, which is an argument, so that the compiler keeps the other paths. */
+   take path `zero`. It is an argument (0), so that the compiler keeps the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,

@@ -149,7 +149,7 @@ struct Values {
   }
 };
 
-/* Rung wide-loads: 16-byte loads, several in flight. Block 0 counts the last count % 4 values. */
+/* Rung wide-loads has several 16-byte loads in flight. Block 0 counts the last count % 4 values. */
 struct WideLoads {
   static constexpr int VALUES = 4 * LOADS;
   template <class Use> static __device__ void each(const float *d_values, int64_t count, Use use) {

@@ -120,8 +120,8 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
 /* WIDTH neighbouring values of 4 bytes each, which one instruction loads or stores. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
-/* Returns how many blocks a multiprocessor holds at once, at most `wanted`. It holds 1024 threads
-   on 7.5, 2048 on 8.0, 9.x and 10.x, else 1536 (CUDA C++ Programming Guide). */
+/* Returns how many blocks a multiprocessor holds at once, at most `wanted`. By compute capability,
+   it holds 1024 (7.5), 2048 (8.0, 9.x, 10.x) or 1536 threads (CUDA C++ Programming Guide). */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
@@ -154,7 +154,7 @@ template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
 }
 
-/* Fills an array. Value i is of(i, 32 random bits). */
+/* Fills an array. Value i becomes of(i, random), where `random` has 32 random bits. */
 template <class Of>
 void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of of) {
   RandomWords words;
