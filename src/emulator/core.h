@@ -108,7 +108,7 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
    before the address. Returns NULL if the address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
-Region *guarded_by(uintptr_t address); /* returns the array after this guard page */
+Region *guarded_by(uintptr_t address); /* returns the array after the address's guard page */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);

@@ -15,8 +15,8 @@ static size_t static_shared; /* bytes of the __shared__ variables that this laun
 
 /* `era` counts blocks and barriers. The block began at block_era, the launch at launch_era. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* element i: first era, number in the grid,
-                                                           of the i-th block that this launch ran */
+static std::vector<uint32_t> block_eras, block_numbers; /* first era, and number in the grid, of
+                                                           each block that this launch has run */
 /* Blocks announce finished writes by atomic operations. If announced[address][i] is e, the i-th
    block that ran has announced its writes before era e by an operation at this address. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;

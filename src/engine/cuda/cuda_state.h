@@ -15,9 +15,9 @@ typedef struct {
   cudaError_t (*input)(CudaEngine *e, BatchView batch);
   /* Computes the output of layer l from its input. */
   cudaError_t (*forward)(CudaEngine *e, BatchView batch, int l, bool trains);
-  /* Computes the results from the logits and, if `trains`, the gradient of the logits. */
+  /* Computes each row's results (loss, correct) and, if `trains`, the gradient of the logits. */
   cudaError_t (*loss)(CudaEngine *e, BatchView batch, bool trains);
-  /* Computes the gradient of layer l's input from the gradient of its output, if l > 0. */
+  /* If l > 0, computes the gradient of layer l's input from the gradient of its output. */
   cudaError_t (*backward)(CudaEngine *e, BatchView batch, int l);
   /* Updates layers first to end - 1 by sgd or, if stores_gradient(e), fills e->d_gradient. */
   cudaError_t (*update)(CudaEngine *e, BatchView batch, int first, int end);
@@ -268,7 +268,7 @@ cudaError_t sums_join(CudaEngine *e, int first, int end);
 /* Waits for `event` or, if it is NULL, for e->compute. Fails if the GPU fails or a rank is gone. */
 bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error);
 
-/* Queues `steps` steps on e->compute. Before, the caller must have set *e->d_state to `state`. */
+/* Queues `steps` steps on e->compute. The caller has set *e->d_state to `state`. */
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
 /* Sets the scales of level_wide for these steps, from the first rows of the first step. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);

@@ -137,7 +137,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass. If `logits` is NULL, adds to the sums; else waits for the logits. */
+/* Queues the forward pass. Adds results to the sums if `logits` is NULL; else waits for logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];

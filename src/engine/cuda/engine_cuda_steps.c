@@ -86,8 +86,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late. Only
-   layer l > 0 waits for the next call (*late = l), because backward still needs its old weights. */
+/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late. If l > 0,
+   layer l waits for the next call (*late = l), because backward still needs its old weights. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
