@@ -38,8 +38,7 @@ static bool set_numbers(const OptionRow *row, const char *value, void *options, 
   }
 }
 
-/* Reads networks that colons separate. The layer sizes of each network are written as in
-   mlp-train's --hidden. */
+/* Reads networks, separated by colons. Each network is written as in mlp-train's --hidden. */
 static bool set_shapes(const OptionRow *row, const char *value, void *options, Error *error) {
   BenchShapes *shapes = field_of(row, options);
   shapes->count = 0;

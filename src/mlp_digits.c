@@ -51,7 +51,7 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
-/* Writes a series (training or test) to its file. Replaces an old file once the new is complete. */
+/* Writes the file of a series. Keeps an old file until the new file is complete. */
 static bool write_file(const Options *options, DigitsSeries series, Error *error) {
   char path[OPTIONS_PATH + 32];
   AtomicFile output;

@@ -25,7 +25,7 @@ typedef struct {
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed;         /* the value of --size */
-  Record known, measured; /* record of --from or else all topics; results of this run */
+  Record known, measured; /* known: --from's record or all topics; measured: results of this run */
   bool wrong;             /* true if a rung is wrong or could not run */
 } Lab;
 
@@ -101,8 +101,8 @@ static bool parse_rest(Lab *lab, Error *error) {
   return !lab->size || lab_parse_size(lab_find(lab->topic), lab->size, &lab->parsed, error);
 }
 
-/* Replaces this process by mlp-lab-emulator, the same program built for the emulator. Both are in
-   one folder. */
+/* Replaces this process by mlp-lab-emulator: the same program, built for the emulator, in the same
+   folder. */
 static bool become_emulated(char **given, Error *error) {
   char path[PATH_MAX];
   if (is_emulator) return true;

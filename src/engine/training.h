@@ -11,7 +11,7 @@
 typedef enum {
   SCHEDULE_STEP,     /* each epoch after the warm-up multiplies the rate by `decay` */
   SCHEDULE_CONSTANT, /* the rate is constant after the warm-up */
-  SCHEDULE_COSINE,   /* falls along half a cosine towards 0 (Loshchilov and Hutter, "SGDR", 2017) */
+  SCHEDULE_COSINE,   /* the rate falls along half a cosine (Loshchilov and Hutter, "SGDR", 2017) */
   SCHEDULE_LINEAR,   /* the rate falls linearly towards 0 */
 } LrScheduleKind;
 

@@ -26,7 +26,7 @@ void apart_release(void *memory, size_t bytes) {
 
 enum {
   MOST_SAID = 4096, /* maximum bytes that a process can print */
-  PATIENCE = 10     /* limit of elapsed time / limit of CPU time; large, for busy machines */
+  PATIENCE = 10     /* elapsed time limit divided by CPU time limit; large for busy machines */
 };
 
 /* Calls work() in the new process, then sets *done. If work() calls exit(), *done stays false. */

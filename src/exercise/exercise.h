@@ -52,7 +52,7 @@ typedef struct {
   ExerciseShape shape;
   float weight_decay;
   int filled;  /* number of rows in the step; later rows have gradient 0 and no results */
-  bool prints; /* true prints the function's output */
+  bool prints; /* if true, shows the function's output */
   ExerciseArray array[ARRAYS];
 } ExerciseProblem;
 

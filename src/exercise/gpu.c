@@ -129,7 +129,7 @@ bool exercise_start(Error *error) {
                    "creating a stream", error);
 }
 
-/* The answer of the process that looked for a GPU. */
+/* The result of the process that looks for a GPU. */
 typedef struct {
   char name[128];
   Error error;

@@ -22,7 +22,7 @@ void *reference_zeros(size_t count, size_t size);
 void reference_linear(const double *x, const double *weight, const double *bias, int rows, int in,
                       int out, double *y);
 
-/* Replaces each element of y by activate_float64 of it (activation.h). */
+/* Replaces each element y[i] by activate_float64(y[i]) (activation.h). */
 void reference_activate(double *y, size_t count);
 
 /* Multiplies the gradient, in place, by the slope of the activation whose output is y. */

@@ -57,10 +57,10 @@ bool lab_table_good(const json_t *table);
 /* ---- arrays (cuda/arrays.c) --------------------------------------------------------------- */
 
 typedef struct {
-  bool times;       /* true times each rung, unless its result is wrong */
+  bool times;       /* if true, times each rung whose result is not wrong */
   const char *rung; /* the only rung to run; NULL means all */
-  bool last;        /* true runs only the last rung of the problem and the libraries */
-  bool guarded;     /* true puts guard bytes around each array, to find writes outside of it */
+  bool last;        /* if true, runs only the problem's last rung and the libraries */
+  bool guarded;     /* if true, puts guard bytes around each array, to find writes outside */
   uint64_t seed;    /* seed of the inputs */
 } LabHow;
 
@@ -84,7 +84,7 @@ typedef struct {
   size_t guard; /* bytes of a guard */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
-  void *h_in[LAB_INPUTS], *h_out; /* inputs; output, after lab_arrays_fetch */
+  void *h_in[LAB_INPUTS], *h_out; /* the inputs; the output that lab_arrays_fetch copied */
   /* Outputs are checked in ranges of `length`; the last range may be shorter. If `sampled` (above
      4e9 operations and 2048 outputs), only the first, the last and 64 random ranges are checked. */
   bool sampled;
@@ -139,7 +139,7 @@ bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* Adds the line of a topic: its description and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table, then computes the fields that files lack. The table's topic must be present. */
+/* Adds a table, then computes the fields that files lack. Its topic must be in the record. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);

@@ -133,7 +133,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   return found;
 }
 
-/* Adds each row's rung, rate and comparisons to the table. Fails if the topic lacks a rung. */
+/* Adds fields to each row: its rung's fields, rate, comparisons. Fails if a rung is unknown. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");

@@ -68,7 +68,7 @@ const json_t *record_next(const Record *record, size_t *at, const char *kind,
 
 #define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* record_find returns the first matching line, record_first the first of a kind, or NULL. */
+/* These return the first line of a kind, or NULL. record_find takes pairs as record_next does. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 #define record_first(RECORD, KIND) record_find(RECORD, KIND, NULL)

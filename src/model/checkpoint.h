@@ -39,13 +39,13 @@ typedef struct {
   int epoch;        /* number of complete epochs trained; 0 if unknown */
   uint64_t step;    /* number of steps trained since the last complete epoch */
   double loss;      /* EngineSums.loss since the last complete epoch */
-  uint64_t correct, rows; /* since the last complete epoch: correct predictions; all rows */
+  uint64_t correct, rows; /* correct predictions and rows since the last complete epoch */
   double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */
   char *options;          /* the options as an INI file's text in UTF-8; "" if unknown; owned */
   char *names;            /* names of the classes, see class_names.h; NULL if unknown; owned */
-  char *data; /* summary of the training rows, by data_to_json; NULL if unknown; owned */
+  char *data; /* summary of the training rows, written by data_to_json; NULL if unknown; owned */
 } Checkpoint;
 
 /* Returns the array (network.floats), or NULL if the checkpoint lacks it. */
@@ -61,8 +61,8 @@ static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointAr
    targets that are not regular files. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
-/* Returns true if a checkpoint can be saved to `path`. Leaves no file there. With this, a run fails
-   before it trains instead of afterwards. */
+/* Returns true if a checkpoint can be saved to `path`. Leaves no file there. A run calls this
+   before it trains, to fail early. */
 bool checkpoint_probe(const char *path, Error *error);
 
 /* Loads a file, and checks all of it. On failure *checkpoint is all zeros. On success the caller

@@ -19,7 +19,7 @@ void class_names_print_json(FILE *file, const char *names, int classes) {
 
 bool class_names_settle(char *names, int classes, const char *whose, Error *error) {
   int count = 0;
-  char *name = names; /* the next name's place; each name ends in 0 until all are checked */
+  char *name = names; /* place of the next name; names end in 0 until all are checked */
   for (char *at = names, *end; at; at = end) {
     at += strspn(at, " \t");
     size_t length = strcspn(at, "\n");

@@ -16,14 +16,15 @@ typedef struct {
   double test_loss, test_accuracy; /* NAN if no rows judge the network */
   double learning_rate;
   double train_seconds, test_seconds; /* by wall clock, including the wait for the device */
-  uint64_t train_rows, test_rows;     /* rows trained on; rows tested */
+  uint64_t train_rows, test_rows;     /* number of rows trained on; number of rows tested */
   uint64_t seed;                      /* the run's seed */
-  uint64_t rows_before; /* train_rows that an earlier run trained; not in train_seconds */
+  uint64_t rows_before; /* how many of train_rows an earlier run trained; train_seconds excludes
+                           their time */
 } EpochResult;
 
 /* The times of a run, in seconds of wall clock. */
 typedef struct {
-  double load;        /* time until both files were read; training starts earlier */
+  double load;        /* until the training and the test file were read; training starts earlier */
   double train, test; /* train_seconds and test_seconds, summed over the epochs */
 } RunTotals;
 

@@ -31,14 +31,14 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
 }
 
 static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
-/* A call above SLOW seconds is timed SLOW_SAMPLES times, above VERY_SLOW seconds not again. */
+/* Calls slower than SLOW seconds are timed SLOW_SAMPLES times, slower than VERY_SLOW only once. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
 typedef struct {
   const LabArrays *arrays;
   const LabRow *row;
-  int next; /* index of the arrays' copy for the next call */
+  int next; /* index of the copy that the next call uses */
 } Rotation;
 
 static cudaError_t queue_next(void *context, cudaStream_t stream) {
