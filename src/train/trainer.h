@@ -94,7 +94,7 @@ bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
 struct TrainerEvents {
-  /* Called after each epoch. Returns false with *error set to stop the run. May be NULL. */
+  /* Called after each epoch. To stop the run, it sets *error and returns false. May be NULL. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
   /* Shows progress while files are read. If the previous epoch took longer than `patience` seconds,
      it also shows progress about twenty times per epoch. May be NULL. */

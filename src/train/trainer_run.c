@@ -25,9 +25,9 @@ enum { PROGRESS_PARTS = 20 };
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
-  int epoch;           /* counted from 0 */
-  bool in_parts;       /* true for a long epoch, which shows its progress */
-  uint64_t steps;      /* number of steps in the epoch's windows up to the current window */
+  int epoch;      /* counted from 0 */
+  bool in_parts;  /* true for a long epoch, which shows its progress */
+  uint64_t steps; /* number of steps in the epoch's windows so far, including the current window */
   uint64_t collected;  /* number of steps whose loss the trainer's position includes */
   double collected_at; /* time of the last call of collect, by seconds_now */
   EpochResult result;
@@ -219,7 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* Rows in file order that are not augmented give the same result in one window as in several. */
+  /* Without augmentation, rows in file order give the same result in one window as in several. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;

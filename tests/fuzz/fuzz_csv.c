@@ -22,7 +22,7 @@ static void read_rows(Reading *r, DatasetReader *reader, size_t rows_a_call) {
   const size_t stride = (size_t)r->inputs + 1;
   size_t filled;
   do {
-    uint8_t *pixels = malloc(rows_a_call * stride); /* new: sanitizers see writes beyond it */
+    uint8_t *pixels = malloc(rows_a_call * stride); /* sanitizers see writes beyond its end */
     uint16_t *labels = malloc(rows_a_call * sizeof *labels);
     memset(pixels, CANARY, rows_a_call * stride);
     r->good = dataset_read(reader, pixels, stride, labels, rows_a_call, &filled, &r->error);

@@ -108,7 +108,7 @@ END
 
 case_ 'values that are not finite are refused'
 ok $T --epochs 1 --names no,yes --save saved.st # 22 parameters and 22 momenta
-# put AT BYTES overwrites the data of forged.st with BYTES, from float number AT (from 0) on.
+# put AT BYTES overwrites the data of forged.st with BYTES, starting at float number AT (from 0).
 put() { printf %b "$2" | dd of=forged.st bs=1 seek=$(($(wc -c <saved.st) - 4 * (44 - $1))) conv=notrunc status=none; }
 while read -r name at bytes; do
   cp saved.st forged.st

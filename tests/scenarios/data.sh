@@ -1,7 +1,7 @@
 # Tests that a summary of the rows is printed, logged, saved and compared, and that remarks give advice.
 N=${T% --train *}
 A='--device cpu --load net.st'
-# side SIDE COUNT [FIRST] prints rows of a label and SIDE x SIDE pixels. The label's column is bright.
+# side SIDE COUNT [FIRST] prints rows of a label and SIDE x SIDE pixels. Column 2 * label is bright.
 side() {
   awk -v side="$1" -v count="$2" -v first="${3:-0}" 'BEGIN {
     for (r = first; r < first + count; r++) {

@@ -31,7 +31,7 @@ for browser in chromium google-chrome ''; do
   [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
 done
 
-# near COUNT FILE FILE checks that both files have COUNT numbers, and the same numbers within 1e-4.
+# near COUNT FILE FILE checks that both files have COUNT numbers, and that these are equal within 1e-4.
 near() {
   paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
     NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }

@@ -22,8 +22,8 @@ edits() {
   [ -n "$line" ] || die "nothing to edit: $2"
 }
 
-# judged ARGUMENT... calls make in the kit and checks that its output about exercise.cu matches all
-# patterns. If only one function was edited, only that function runs.
+# judged ARGUMENT... calls make in the kit and checks that its output matches all patterns. If only one
+# function was edited, only that function runs.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
   cp exercise.cu "$kit/kernels/"

@@ -1,4 +1,5 @@
-# A signal ends mlp-train in any state, but mlp-train saves the trained network. A second signal kills it.
+# Tests that a signal ends mlp-train in any state, and that mlp-train then saves the trained network. A second
+# signal kills it.
 rows 20000 >long.csv
 mkfifo fifo
 ok $T --epochs 1 --save net

@@ -3,7 +3,7 @@ count=${STREAM_ROWS:-20000} # more rows than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'
 
-# measure FILE trains on the file. Sets $peak to the most memory that the run took, in KB.
+# measure FILE trains on the file. Sets $peak to the run's peak memory in KB.
 measure() {
   local now
   start $stream --train $1

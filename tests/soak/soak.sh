@@ -57,7 +57,7 @@ launch() {
   echo "mlp-train $*" >>commands
   start "$@"
 }
-# ends_within SECONDS fails unless the run ends in time. Only after SIGKILL may it leave temporary files.
+# ends_within SECONDS fails unless the run ends in time. The run may leave temporary files only after SIGKILL.
 ends_within() {
   { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
@@ -76,7 +76,7 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT... signals a run within MICROSECONDS. Succeeds if the signal ended the run.
+# interrupted MICROSECONDS ARGUMENT... starts a run and signals it within MICROSECONDS. Succeeds if the signal ended it.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"

@@ -146,7 +146,7 @@ DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 static const void *sum_kernel; /* state.cu's kernel that counts rows */
 
-/* nvcc adds code to each kernel file that calls these functions before main to register kernels. */
+/* Before main, nvcc's code in each kernel file calls these functions to register kernels. */
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }

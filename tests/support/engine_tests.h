@@ -44,7 +44,7 @@ static inline int tested_levels(void) {
 enum { MOST_ENGINES = 16 };
 static Engine *engines[MOST_ENGINES];
 
-/* Returns the element of engines[] that holds the engine, or a free element if it is NULL. */
+/* Returns the element of engines[] that holds the engine, or a free element for NULL. */
 static inline Engine **place_of(const Engine *engine) {
   foreach (place, engines)
     if (*place == engine) return (Engine **)place;
@@ -144,7 +144,7 @@ static inline uint64_t steps_of(const Case *c, uint64_t rows) {
   return whole_batches(c, rows) / (uint64_t)c->batch;
 }
 
-/* Returns all steps of epoch number `epoch` over all rows. */
+/* Returns epoch number `epoch`, with all rows and all steps. */
 static inline TrainRange epoch_of(const Case *c, uint64_t epoch) {
   return (TrainRange){.rows = c->rows,
                       .shuffled = epoch > 0,
@@ -294,7 +294,7 @@ static inline Outcome close_with_outcome(Engine *engine) {
 }
 
 /* Two callbacks for for_steps. train_whole trains the range in one call. train_in_parts makes
-   several calls, with 1, 2, 3, ... times `aligned` steps (see engine.h). */
+   several calls; call number n trains n * `aligned` steps (see engine.h). */
 static inline void train_whole(void *engine, TrainRange range) {
   train(engine, range);
 }

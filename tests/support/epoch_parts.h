@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* The kernel's named barriers. If a test leaves one out, training of the network `ahead` in
+/* The kernel's named barriers. If a test leaves out a barrier, training of the network `ahead` in
    test_epoch_schedules.c must give wrong results. */
 typedef struct {
   const char *name;

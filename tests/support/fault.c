@@ -1,15 +1,15 @@
 /* Makes chosen calls of the process fail. In mlp-train-faults this file replaces functions of the C
-   library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. Streams
-   from fopen and fdopen, and stdout, also call these functions. The environment says what fails:
+   library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. stdout and
+   the streams of fopen and fdopen call these functions, too. The environment says what fails:
 
      FAULT_AT=N     the Nth call since the process began fails
      FAULT_MORE=1   each later call of the same kind fails, too, as when a disk is full
      FAULT_CUDA=1   only calls of the CUDA runtime count
      FAULT_TOLD=F   the name of the first function that fails is written to file F
 
-   Of the calls from one place in the code, only the first FEW count, and then one in MANY, because
-   stb makes ten thousand allocations in two places to encode a picture. OpenMP's calls never fail,
-   because OpenMP ends the process if it gets no memory or threads. */
+   FAULT_AT counts the first FEW calls from each place in the code, and then one call in MANY,
+   because stb makes ten thousand allocations in two places to encode a picture. OpenMP's calls
+   never fail, because OpenMP ends the process if it gets no memory or threads. */
 #define _GNU_SOURCE /* for RTLD_NEXT, dladdr and fopencookie */
 #undef _FORTIFY_SOURCE
 #include <dlfcn.h>
@@ -42,7 +42,7 @@ static atomic_int broken = -1; /* the kind of the first call that failed, or -1 
    pthread_create makes. */
 static _Thread_local bool counts;
 
-/* The original function, in the sanitizer or the C library, that this file replaces. */
+/* The function of the sanitizer or of the C library that this file replaces. */
 #define REAL(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
 static bool is_openmp(const void *caller) {
@@ -103,8 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* Defines an allocation function. The linker finds the original function, because dlsym itself may
-   allocate: the sanitizer's function if there is one, otherwise the C library's. */
+/* Defines an allocation function. The original is the sanitizer's function if there is one, else
+   the C library's. The linker finds the original, because dlsym itself may allocate memory. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \

@@ -362,8 +362,8 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. It is shuffled in
-   every second test that for_all_shapes() calls. */
+/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. The batch is
+   shuffled for every second shape of for_all_shapes(). */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
@@ -486,7 +486,7 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks W, b and momenta after an update. `split` is as in split_bound. */
+/* Checks W, b and their momenta after an update. `split` is as in split_bound. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
                                         double split) {
   const Shape s = l->shape;

@@ -6,7 +6,7 @@
 # case begins with `case_ 'what is true'` and ends where the next case begins. The first case that
 # fails prints the reason and ends the scenario. A scenario uses these functions:
 #
-#   run ARGUMENT...            runs mlp-train. Sets $status and the files out, or $STDOUT, and err
+#   run ARGUMENT...            runs mlp-train. Sets $status; writes the files out (or $STDOUT) and err
 #   ok ARGUMENT...             like run; the run must succeed and print nothing on standard error
 #   prints COUNT REGEX ARG...  like ok; COUNT lines of the output must match
 #   fails STATUS TEXT ARG...   like run; the run must exit with STATUS and print one line with TEXT on
@@ -38,7 +38,7 @@
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   holds FOLDER NAME...       checks that the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels; the label in line BAD is too large
-#   skip_ REASON               skips the case: `if ...; then skip_ 'no GPU'; else ...; fi`
+#   skip_ REASON               skips the case: `if ...; then skip_ 'no GPU'; else COMMANDS; fi`
 #   die TEXT                   makes the case fail; TEXT is the reason
 #
 # $T holds the options of a run that trains on train.csv and test.csv in a millisecond. $TOP is the
