@@ -53,7 +53,7 @@ __global__ void reverse(const float *d_z, float *d_y, int columns) {
 
 /* ---- 4: sum --------------------------------------------------------------------------------- */
 
-/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some of it. Then
+/* sum[r] = the sum of row r of Z. One block per row. Every thread adds up some values. Then
    half of the threads add the sums of the other half, then a quarter, until one thread has the sum.
 
    TASK   Add the missing barriers. Without them a thread may read what is not yet written.

@@ -27,8 +27,8 @@
    Between hidden layers a tile writes its 8 values of a row as packets into the L2 cache, and every
    tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends its part of 16
    logits and receives their gradient, each 64 bytes per row and block. The sender writes into the
-   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for two
-   such trips per hidden layer: one forward, one backward.
+   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for two such
+   trips per hidden layer: one forward, one backward.
 
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
    the chain: a step takes as long as their work. Each has 8 or 16 rows of the batch. The chain

@@ -177,7 +177,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- rows that the block owns: one warp per row ---- */
-  /* Sums each of four numbers over the 8 lanes with this t. */
+  /* Sums each of four numbers over the 8 lanes that have the same t. */
   static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
     unrolled (i, 3)
       unrolled (e, 4) z[e] += __shfl_xor_sync(FULL_WARP, z[e], 4 << i);

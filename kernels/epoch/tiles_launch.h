@@ -18,7 +18,8 @@ struct Variant {
 };
 
 /* One array per file. variants_first and variants_second use clusters; variants_second has second
-   moments. variants_mail (for 9.0) and variants_80 use mail. Unused entries have 0 rows. */
+   moments. variants_mail (for compute capability 9.0) and variants_80 (from 8.0 on) use mail.
+   Unused entries have 0 rows. */
 constexpr int VARIANTS = 4;
 extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
     variants_80[VARIANTS];

@@ -97,7 +97,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Returns four values of k-step k. Array 0 has weights, 1 and 2 moments, the last averages. */
+  /* Returns four values of k-step k. Array 0: weights; 1 and 2: moments; the last: averages. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);

@@ -38,7 +38,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: one thread per output. The type Table names the table's memory. All threads call open().
-   Unrolled addresses differ only by constants, so a read takes one load and one addition. */
+   In an unrolled loop the addresses differ only by constants. So a read is a load and an add. */
 
 __constant__ float c_table[STORED];
 

@@ -43,9 +43,9 @@ template <int WIDTH> double shifted_sectors(const LabCall *call) {
   return 4 * WIDTH + (call->point % 32 != 0);
 }
 
-/* ---- words some strides apart ----------------------------------------------------------------
-   The words are the cells of a table that is `stride` words wide. Grid: one thread per
-   row in x; blockIdx.y is the column. Neighbouring lanes have neighbouring rows. */
+/* ---- words that are `stride` apart -----------------------------------------------------------
+   The words are the cells of a table that is `stride` words wide. Grid: one thread per row in x;
+   blockIdx.y is the column. Neighbouring lanes have neighbouring rows. */
 template <int WIDTH>
 __global__ void __launch_bounds__(BLOCK)
     strided(const float *__restrict__ in, float *__restrict__ out, int64_t count) {

@@ -1,6 +1,6 @@
 /* The ladder of the histogram. A value x in [0, 1) belongs to bin floor(x bins), where the product
-   is rounded to float32. Other values belong to no bin. An input is uniform, sorted, or skewed:
-   then 15 of 16 values are the same. docs/lab/histogram.md explains wavefronts. */
+   is rounded to float32. Other values belong to no bin. Inputs are uniform, sorted or skewed.
+   In a skewed input 15 of 16 values are the same. docs/lab/histogram.md explains wavefronts. */
 #include "lab/lab.cuh"
 
 #include <cfloat>

@@ -85,7 +85,6 @@ template <int LANES, class T, class Combine> __device__ T lab_shuffle(T value, C
   return value;
 }
 
-/* Operations for lab_shuffle(). */
 struct LabSum {
   template <class T> __device__ T operator()(T a, T b) const {
     return a + b;
