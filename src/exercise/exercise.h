@@ -141,7 +141,7 @@ ShortText apart_end(Apart *apart);
 /* Lets this process only compute, print and exit. If `may_ask`, it may also use a GPU. */
 bool apart_confine(bool may_ask, Error *error);
 
-/* Returns zeroed memory that this process shares with processes that it starts, or NULL. */
+/* Returns zeroed memory, shared with all processes that this process starts, or NULL on failure. */
 void *apart_memory(size_t bytes);
 void apart_release(void *memory, size_t bytes);
 

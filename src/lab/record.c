@@ -216,7 +216,7 @@ void lab_add_all(Record *record) {
   }
 }
 
-/* Completes a line that is a table. Fails if no earlier line describes the table's topic. */
+/* Completes the line if it is a table. Fails if no earlier line describes the table's topic. */
 static bool check_line(const Record *record, json_t *line, Error *error) {
   if (!text_is(line, "case", "table")) return true;
   return lab_topic_line(record, text_of(line, "topic"))

@@ -12,7 +12,7 @@ typedef enum { JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE } JudgedBy;
 typedef struct {
   int epoch, epochs; /* this epoch, counted from 1; number of epochs in the run */
   double train_loss, train_accuracy;
-  JudgedBy judged_by;              /* the rows behind test_loss, test_accuracy and test_rows */
+  JudgedBy judged_by; /* the rows that test_loss, test_accuracy and test_rows describe */
   double test_loss, test_accuracy; /* NAN if no rows judge the network */
   double learning_rate;
   double train_seconds, test_seconds; /* by wall clock, including the wait for the device */
