@@ -6,7 +6,7 @@ ok $T --epochs 1 --save net
 sed 's/$/,0,0/' test.csv >four.csv # 4 pixels, which make a square
 ok $T --epochs 1 --train four.csv --test four.csv --save square
 
-# opened NAME waits until the run in the background has opened a file of this name.
+# opened NAME waits until the background run has opened a file whose name begins with NAME.
 opened() {
   until_ has_open "$1"
   sleep 0.02

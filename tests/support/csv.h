@@ -174,7 +174,7 @@ static inline Text draw_file(size_t rows, size_t inputs, Table *table) {
 static Table wanted; /* the expected result of reading the file of draw_csv */
 static Text drawn;   /* the text of the file of draw_csv */
 
-/* Writes a random file, which depends only on the arguments. */
+/* Writes a random file. The same arguments give the same file. */
 static inline void draw_csv(uint64_t seed, size_t rows, size_t inputs) {
   random_state = seed;
   drawn = draw_file(rows, inputs, &wanted);

@@ -273,7 +273,7 @@ static inline EngineSums collect(Engine *engine) {
 typedef struct {
   float *parameters;     /* the first array; all arrays are in one block of memory */
   float *momentum;       /* the second array; the optimizer's other arrays follow */
-  size_t floats, states; /* floats per array; number of arrays after the parameters */
+  size_t floats, states; /* floats in each array; number of arrays after the parameters */
   EngineSums sums;
 } Outcome;
 

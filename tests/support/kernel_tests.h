@@ -26,7 +26,7 @@ enum { POISON = 0xFF, MAX_GUARD = 1024, MAX_BLOCKS = 1024 };
 static size_t guard = MAX_GUARD;
 
 static struct {
-  uint8_t *d_start; /* a guard zone; the data and a second guard zone follow */
+  uint8_t *d_start; /* the first guard zone; the data and the second guard zone follow */
   size_t bytes;     /* size of the data */
 } blocks[MAX_BLOCKS];
 static int block_count;
