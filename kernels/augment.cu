@@ -34,7 +34,7 @@ __device__ void blend_lines(Picture &picture, int side) {
   }
 }
 
-/* Returns pixels at to at + 3 of the augmented copy. Bytes after the last pixel are 0. */
+/* Returns pixels `at` to `at + 3` of the augmented copy. Bytes after the last pixel are 0. */
 __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
   uint32_t word = 0;
   int y = at / side, x = at % side;

@@ -62,7 +62,7 @@ struct Job {
       parts_at[LAYERS], k_at, extra_at;
   /* tiles_prepare.cu fills the next five arrays before this kernel starts. */
   const uint8_t *pixels; /* (step, chunk, row, 16) */
-  const uint4 *k;        /* (step, row of next step / 8, row of this step / 16, lane) */
+  const uint4 *k;        /* K as (step, row of next step / 8, row of this step / 16, lane) */
   const uint8_t *labels; /* one per position of the launch */
   const uint8_t *keeps;  /* bits of kept units: (step, tile of all layers, row); NULL keeps all */
   const float4 *numbers; /* (step): StepNumbers */
@@ -100,8 +100,8 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   uint64_t pixels_came[3], k_came, logits_came, head_came;
 };
 
-/* Returns x, but the compiler cannot know that the result is x. So it recomputes values that depend
-   on x instead of keeping them in registers from step to step. Use it in code that seldom runs. */
+/* Returns x, but the compiler cannot know that. So the compiler recomputes values that depend on x
+   instead of keeping them in registers from step to step. Call this in code that seldom runs. */
 __device__ inline int anew(int x) {
   asm volatile("" : "+r"(x));
   return x;
