@@ -44,7 +44,7 @@ typedef struct {
   const char *name;                   /* "float32"; "" if the topic has only one problem */
   LabType in[LAB_INPUTS];             /* the inputs' types; LAB_NOTHING after the last input */
   LabType out;                        /* every problem has one output array */
-  double (*operations)(LabSize size); /* how many operations this size takes */
+  double (*operations)(LabSize size); /* number of operations for this size */
   /* Fills in a range's expected values and allowed errors. A comment beside each bound gives its
      reason. Several threads call it for ranges of one output; a small output is one range. */
   void (*reference)(const LabRange *range);
@@ -80,7 +80,8 @@ typedef struct {
      only d_work is device memory. The arrays are pinned unless the rung is pageable. */
   const void *h_in[LAB_INPUTS];
   void *h_out;
-  /* More streams. launch() makes them wait for earlier work on `stream`, and `stream` for them. */
+  /* More streams. launch() makes them wait for earlier work on `stream`, and then makes `stream`
+     wait for them. */
   cudaStream_t streams[LAB_STREAMS]; /* non-blocking */
   cudaEvent_t event;                 /* without timing */
 } LabCall;
@@ -101,18 +102,18 @@ typedef struct {
   double (*predicted)(const LabCall *call);
   LabKind kind;
   unsigned problems; /* problems that the rung solves, as bits 1 << index; 0 means all */
-  /* The least compute capability that runs the rung. 80 means 8.0; 0 means that all do. */
+  /* The lowest compute capability that can run the rung: 80 means 8.0; 0 means any. */
   int capability;
   /* Returns why the rung cannot run a size on this GPU (a clause), or NULL if it can. If the
      pointer `refuse` is NULL, the rung runs all sizes. */
   const char *(*refuse)(const LabCall *call);
-  size_t (*work)(const LabCall *call); /* returns the bytes of d_work; if NULL: 0 bytes */
+  size_t (*work)(const LabCall *call); /* returns the bytes of d_work; a NULL pointer means 0 */
   /* A sweep runs, checks and times the rung once for each of these points. NULL means no sweep. */
   const int64_t *points;
   int point_count;
   /* Sets larger allowed errors if the rung is documented to be less exact. May be NULL. */
   void (*allowed)(const LabRange *range);
-  bool pageable;  /* in a topic with on_host: host arrays are not pinned */
+  bool pageable;  /* if the topic is on_host: the host's arrays are not pinned */
   bool uncounted; /* the emulator does not count the predicted quantity */
 } LabRung;
 
@@ -122,12 +123,12 @@ typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 typedef enum {
   LAB_COUNTS_NOTHING,
   LAB_COUNTS_SECTORS,       /* sectors per request of a warp */
-  LAB_COUNTS_BYTES,         /* bytes of all sectors divided by LabProblem.bytes() */
+  LAB_COUNTS_BYTES,         /* bytes of all requested sectors divided by LabProblem.bytes() */
   LAB_COUNTS_TURNS,         /* wavefronts of shared memory per 32 values of the first input */
   LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
   LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
-  LAB_COUNTS_TILE,          /* wavefronts of the slower access (load or store) to a tile */
-  LAB_COUNTS_PATHS          /* steps of a warp divided by its lanes' mean steps */
+  LAB_COUNTS_TILE,          /* wavefronts per load or store of a tile, whichever takes more */
+  LAB_COUNTS_PATHS          /* steps of a warp divided by the mean steps of its lanes */
 } LabCount;
 
 /* A topic. Its table sets the first four fields by position, the others by name. */
@@ -140,19 +141,20 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* the ladder from its first rung to its last */
   int rung_count;
-  /* All rungs are timed at the first size; the last rung and libraries at all. A 0 ends the list.
-   */
+  /* All rungs are timed at the first size, the last rung and the libraries at every size. A 0 ends
+     the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests choose each dimension from 1 to this value */
-  /* Returns why a size is refused (a clause), or NULL. A NULL pointer accepts every size. */
+  /* Returns why a size is refused (a clause), or NULL if it is accepted. If the pointer `refuse` is
+     NULL, every size is accepted. */
   const char *(*refuse)(int problem, LabSize size);
   /* Returns the number of elements of input `array`, or of the output if `array` is -1. If `count`
      is NULL, every array has as many elements as the product of the dimensions. */
   int64_t (*count)(int problem, LabSize size, int array);
   bool on_host;               /* the topic copies between host and device */
-  const char *predicted_name; /* what rung->predicted() returns, or NULL */
+  const char *predicted_name; /* names what rung->predicted() returns; NULL if no rung predicts */
   LabCount counted;
-  /* What the sweeps vary, and its unit, one entry per sweep: "offset, bytes; stride, words". */
+  /* What each sweep varies, and the unit: "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* the table shows the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` measures, and its meaning. */

@@ -71,7 +71,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   });
 }
 
-/* The functions with one accidental double literal, which makes them compute in double. */
+/* The functions, each with one accidental double literal, which makes them compute in double. */
 struct Accident {
   static __device__ float apply(int function, float x, float y) {
     return (float)standard(function, 1.0 * x, y + 1e-300); /* "so that it is never 0" */

@@ -31,7 +31,7 @@ struct Float {
 };
 
 /* Computes out = f(x), or x / y, REPEATS times. Grid: one thread per element. `zero` is 0, but the
-   compiler does not know this. To it each call depends on the previous result, so it keeps all. */
+   compiler does not know this. It keeps all calls, as each may depend on the previous result. */
 template <class Source, int FUNCTION>
 __global__ void __launch_bounds__(MATH_THREADS)
     math_kernel(const float *d_x, const float *d_y, float *d_out, int64_t count, unsigned zero) {

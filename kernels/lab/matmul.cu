@@ -36,7 +36,8 @@ const char *refuse(int problem, LabSize size) {
    products to a sum: it aligns the 17 numbers and truncates them one bit after the last bit of
    float32 (Fasi, Higham, Mikaitis and Pranesh, 2021). So K products have an error of at most 2 K +
    2 units. Flushing each number below 2^-126 to zero is allowed, too. */
-/* Computes elements of C in float64. The allowed error is PER_K K + MORE of the units above. */
+/* Computes elements of C in float64. The allowed error is (PER_K K + MORE) 2^-24 times the sum of
+   |a b|. */
 template <class In, int PER_K, int MORE> void reference(const LabRange *r) {
   const In *a = (const In *)r->h_in[0], *b = (const In *)r->h_in[1];
   const int64_t n = r->size.dim[1], depth = r->size.dim[2];
@@ -186,8 +187,9 @@ struct Neighbours {
 };
 
 /* A thread has two groups of four columns and two groups of four rows. So a quarter warp has no
-   bank conflicts. A warp has 64 x 32 of C: it reads 96 different words per k, not 144. Lanes n and
-   n ^ 1 share columns, lanes n and n ^ 2 share rows. So every load takes only 2 wavefronts. */
+   bank conflicts. A warp has 64 x 32 of C, and reads 96 different words per k (144 with
+   Neighbours). Lanes n and n ^ 1 share columns, lanes n and n ^ 2 share rows. So every load takes
+   only 2 wavefronts. */
 struct Warps {
   static constexpr int PITCH = BM + 4, ROW_GAP = 32, COLUMN_GAP = 16;
   static __device__ int row() {
@@ -204,9 +206,9 @@ struct Warps {
 
 namespace pipelined {
 
-/* More sizes to tune. A lane has TM x TN of C in squares of 4 x 4. From one square to the next are
-   LANES_DOWN squares down and LANES_ACROSS squares across. Shared memory holds STAGES slabs. A
-   multiprocessor holds BLOCKS blocks, so that one can multiply while another waits or writes.
+/* More sizes to tune. A lane has TM x TN of C in squares of 4 x 4. The next square of a lane is
+   LANES_DOWN squares below or LANES_ACROSS squares to the right. Shared memory holds STAGES slabs.
+   A multiprocessor holds BLOCKS blocks, so that one can multiply while another waits or writes.
    docs/lab/matmul.md has the times of other sizes. */
 constexpr int TN = 16, STAGES = 4, BLOCKS = 2;
 constexpr int LANES_DOWN = 4, LANES_ACROSS = 32 / LANES_DOWN;
@@ -221,7 +223,7 @@ static_assert(BM % ROWS_AT_ONCE == 0 && BK % OCTET == 0 && BK * BN % (4 * THREAD
               "each thread copies as much");
 static_assert(STAGES >= 2 && BK % 2 == 0, "two fragments in turns");
 
-/* The copies of one thread. WHOLE is true if no slab extends beyond the matrices. */
+/* Starts one thread's copies of slabs. WHOLE is true if no slab extends beyond the matrices. */
 template <int WIDTH, bool WHOLE> struct SlabCopy {
   static constexpr int PER_LINE = BN / WIDTH; /* copies per line of B's slab */
   static constexpr int ROWS = BM / ROWS_AT_ONCE, LINES = BK * PER_LINE / THREADS;
@@ -314,7 +316,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 #endif
 }
 
-/* Copies B in words of 16 bytes if its rows are aligned to 16 bytes. A always has words of 4. */
+/* Copies A in words of 4 bytes, and B in words of 16 bytes if the rows of B are aligned. */
 cudaError_t launch(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool whole = p.m % BM == 0 && p.n % BN == 0 && p.k % BK == 0;

@@ -20,7 +20,7 @@ constexpr int ALIGNMENT = 1024;                        /* alignment of patches i
 /* The tuned sizes. A block computes 128 x 256 elements of C, a thread computes SUMS of them. */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
-constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* bytes for slabs, without 256 for barriers */
+constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* bytes for stages; 256 remain for barriers */
 constexpr int STAGES = ROOM / STAGE_BYTES;
 constexpr int THREADS = 3 * GROUP, CONSUMER_WARPS = 2 * GROUP / 32;
 
@@ -60,8 +60,8 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
     }
 }
 
-/* Multiplies 64 rows of A by 256 columns of B, over the 64 k of a slab. For each 16 k, tensor cores
-   read 64 x 16 + 16 x 256 values: 80 wavefronts for 8192 warp-wide multiply-adds. */
+/* Multiplies 64 rows of A by 256 columns of B, over the 64 k of a slab. For every 16 k, tensor
+   cores read 64 x 16 + 16 x 256 values: 80 shared wavefronts for 8192 warp-wide multiply-adds. */
 template <class Ring>
 __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
@@ -175,9 +175,9 @@ template <int BLOCKS> struct Block {
 
 /* C = A B. Each multiprocessor has one block, which computes tile after tile of 128 x 256. One
    thread copies. Two warpgroups multiply and store; they get registers of the producer's warpgroup.
-   A stage has two mbarriers: one for a slab that has arrived, one for a slab that may be
-   overwritten. BLOCKS is 1 in the rung `specialised` and 2 in the rung `clusters`. There two blocks
-   have tiles in the same columns, and each copies half of B's slab to both blocks. */
+   A stage has two mbarriers: one tells that its slab has arrived, the other that its slab may be
+   overwritten. BLOCKS is 1 in the rung `specialised` and 2 in the rung `clusters`. In `clusters`,
+   two blocks have tiles in the same columns, and each copies half of B's slab to both blocks. */
 template <int BLOCKS>
 __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(THREADS, 1)
     specialised_kernel(const __grid_constant__ Job p) {

@@ -62,7 +62,7 @@ __device__ void store_tile(const Matrices &p, const float (&acc)[TM][TN], int ro
     }
 }
 
-/* Writes v to C (m, n) from (row, column) on, within C. WIDTH divides `column`. */
+/* Writes the part of v that is within C (m, n) to (row, column). WIDTH divides `column`. */
 template <int WIDTH>
 __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<WIDTH> v) {
   if (row >= m || column >= n) return;
@@ -74,7 +74,7 @@ __device__ void store_word(float *c, int m, int n, int row, int column, LabWord<
       if (column + i < n) to[i] = v.value[i];
 }
 
-/* Starts to copy WIDTH floats (1 or 4) from global to shared memory, without registers. If
+/* Starts to copy WIDTH floats (1 or 4) from global to shared memory, bypassing registers. If
    `in_bounds` is false, it writes zeros and reads nothing. */
 template <int WIDTH> __device__ void copy_async(float *to, const float *from, bool in_bounds) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to);

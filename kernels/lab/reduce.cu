@@ -30,8 +30,7 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    Each rung is a struct. fetch() returns a thread's value, and add_up() adds up the block's values.
-   All threads call add_up(). v has room for THREADS values in shared memory. Thread 0 gets the sum
-   of all values. */
+   All threads call add_up(), and thread 0 gets the sum. v has shared room for THREADS values. */
 
 constexpr int THREADS = 256; /* threads per block in the first five rungs */
 
@@ -146,7 +145,8 @@ template <class Rung> double wavefronts_of_levels(const LabCall *call) {
 
 /* ---- everything in one launch ---------------------------------------------------------------- */
 
-/* 2048 threads load 64 bytes each: 128 KB in flight, several times latency x bandwidth. */
+/* A multiprocessor's 2048 threads load 64 bytes each. The 128 KB in flight are several times
+   latency x bandwidth. */
 constexpr int ONE_PASS_THREADS = 512, ONE_PASS_BLOCKS = 4 /* per multiprocessor */, LOADS = 4;
 constexpr int TILE = ONE_PASS_THREADS * LOADS; /* in quads */
 

@@ -16,7 +16,7 @@ constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
    |d|, at most -ln p. The numerator adds 14: two exponentials of 2 ulp, four products or quotients.
    The terms of the sum add 17, and their own |d|, at most ln width. Each addition in the longest
    chain adds 1: width / PER_ROW in a thread, or 33 in a thread that holds its values in registers,
-   then ten in exchanges. 6 * 0x1p-149 is for results below the smallest normal float. */
+   and ten in exchanges. 6 * 0x1p-149 is for results below the smallest normal float. */
 template <int PER_ROW> void allow(const LabRange *r) {
   const double width = (double)r->size.dim[1], additions = fmin(width, width / PER_ROW + 43.0);
   for (int64_t i = 0; i < r->count; i++) {
@@ -111,7 +111,7 @@ struct Cut {
   }
 };
 
-/* A row has LANES threads, each with up to WORDS 16-byte words. A warp alone needs no barrier. */
+/* LANES threads have a row, each up to WORDS 16-byte words. A row of one warp needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */
@@ -120,7 +120,7 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
-/* Calls launch with the smallest shape that holds `width` values: WORDS grows to 8, then LANES. */
+/* Calls launch with the smallest shape for `width` values. WORDS grows to 8 before LANES grows. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
   constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
@@ -183,8 +183,7 @@ template <int LANES> __device__ Pair merge(Pair pair) {
   return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
-/* Softmax by one reduction. A thread subtracts its OWN largest value. A factor corrects this later.
- */
+/* Softmax by one reduction. A thread subtracts its OWN largest value; a last factor corrects it. */
 struct Once {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     Pair mine = {-FLT_MAX, 0.0f};
@@ -210,7 +209,7 @@ __global__ void __launch_bounds__(S::BLOCK, lab_resident(LAB_CAPABILITY, S::BLOC
     registers_kernel(const float *d_in, float *d_out, int64_t rows, int width) {
   const unsigned lane = threadIdx.x % S::LANES;
   const int64_t row = (int64_t)blockIdx.x * S::ROWS + threadIdx.x / S::LANES;
-  if (row >= rows) return; /* skips no barrier: a warp's row has none, and a block's row exists */
+  if (row >= rows) return; /* whole warps return, and only from shapes without a barrier */
   const Cut cut(d_in + row * width, width);
   RowPart<S> values;
   values.load(d_in + row * width, cut, lane);

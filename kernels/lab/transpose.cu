@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
 /* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column as
    neighbours of a row of the output. Thread: SIDE / DOWN elements, all in flight. To read a column,
-   <SIDE, PADDING, DOWN> = <32, 0, 32> takes 32 wavefronts, <16, 0, 16> 8, and <32, 1, 32> 1. But in
-   <32, 1, 32> 1024 threads wait at one barrier; in <32, 1, 8> only 256 threads do. */
+   <SIDE, PADDING, DOWN> = <32, 0, 32> takes 32 wavefronts, <16, 0, 16> takes 8, <32, 1, 32> takes
+   1. In <32, 1, 32> 1024 threads wait at one barrier; in <32, 1, 8> only 256 threads do. */
 template <int SIDE, int PADDING, int DOWN>
 __global__ void __launch_bounds__(SIDE *DOWN)
     tile(const float *__restrict__ in, float *__restrict__ out, int64_t rows, int64_t columns) {

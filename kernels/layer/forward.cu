@@ -21,7 +21,7 @@ struct Activated {
   }
   __device__ void operator()(int row, int column, float value, Prefetched bias) const {
     float y = finish(value, bias);
-    if (dropout.share > 0.0f) /* all threads of the grid agree */
+    if (dropout.share > 0.0f) /* the same for all threads of the grid */
       y = drop(y, words(row, column / 4).word[column % 4]);
     d_y[(size_t)row * out + column] = y;
   }

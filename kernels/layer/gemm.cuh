@@ -101,12 +101,13 @@ template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;
   static constexpr int SLICES = 16, THREADS = 32 * SLICES, STRIDE = 16 * SLICES, BLOCKS = 0;
   static constexpr int PITCH = COLUMNS + 1; /* row pitch of a tile in floats */
-  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles of sums */
+  static constexpr int SUMS = DOWN * WIDE > 2 ? SLICES / 2 : SLICES; /* tiles of partial sums */
 };
 using PairTile = MediumShape<1, 2>;
 using QuadTile = MediumShape<2, 2>;
 
-/* Adds the pieces of the warps, in a fixed order, to SUMS tiles in shared memory. */
+/* Adds the pieces of the warps, in a fixed order, into SUMS tiles in shared memory. The caller adds
+   up these tiles. */
 template <class Shape, class Step>
 __device__ void share_pieces(const float (&pieces)[Shape::DOWN][Shape::WIDE][2][4], float *sums) {
   constexpr int TILE = Shape::ROWS * Shape::PITCH;
@@ -262,7 +263,8 @@ constexpr int LARGE_TILE_BYTES = larger(Slab<Shape, Shape::ROWS, A>::BYTES +
                                             Slab<Shape, Shape::COLUMNS, B>::BYTES,
                                         FinishedTile<Shape>::BYTES);
 
-/* Neighbours of a row. `count` of them exist; if `vector` is true, they are aligned to 16 bytes. */
+/* SEGMENT neighbours of a row. load_segment() and store_segment() access the first `count` of them,
+   16 bytes at a time if `vector` is true. */
 struct Floats {
   float value[SEGMENT];
 };
@@ -401,8 +403,8 @@ constexpr unsigned MULTIPROCESSORS = 132; /* of a big GPU */
 /* Returns true if medium tiles are faster than small tiles: if they keep BUSY % of the
    multiprocessors busy on average, and every warp has a k-step. On an H200, for weights (1000, 784)
    and 128 rows, medium tiles take 6.1 us and small tiles 7.9 us. Otherwise small tiles are faster:
-   9.5 us against 11.3 us for (300, 784) and 512 rows, 3.1 us against 3.9 us for (300, 100) and 256.
-   */
+   9.5 us against 11.3 us for (300, 784) and 512 rows, 3.1 us against 3.9 us for (300, 100) and 256
+   rows. */
 template <class Shape> bool is_medium(int m, int n, int depth) {
   constexpr unsigned BUSY = 70; /* percent */
   const dim3 grid = tile_grid<Shape>(m, n);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int WARPS = 4; /* warps per block, one row each; 64 rows use 16 multiprocessors */
 constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-/* A row has one warp. It has a whole block if it has more than ALONE_INPUTS inputs and the batch
-   has at most SHARED_ROWS rows. */
+/* A row has one warp, or a whole block if it has more than ALONE_INPUTS inputs and the batch has at
+   most SHARED_ROWS rows. */
 constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512;
 
 /* Sums partial[c] over the warp, for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     unrolled (v, VALUES) dx[v] += of_class * weight(c, v);
   }
 
-  /* Epilogue: multiply by the slope of the previous layer's activation and dropout's factor. */
+  /* Epilogue: multiply by the previous layer's activation slope and by its dropout factor. */
   const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f;
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;

@@ -102,12 +102,11 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 /* A row-major matrix of bf16 or fp16, one plane per term. Rows are aligned to 16 bytes. */
 struct MatrixPlanes {
   const void *d;
-  int terms, rows, columns; /* without the padding of rows */
+  int terms, rows, columns; /* columns: without padding */
   size_t pitch, plane;      /* distances of rows and of planes, in values */
 };
 
-/* Describes `of` to the copy engine. A box has `terms` planes, `high` rows, `wide` (32, 64)
-   columns. */
+/* Describes `of` to the copy engine. A box is (terms, high, wide) values; `wide` is 32 or 64. */
 static inline cudaError_t describe_planes(const MatrixPlanes &of, int high, int wide, int terms,
                                           CUtensorMap *map) {
   static const auto encode = [] {
@@ -168,7 +167,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Starts to copy to the place of `to` in block `rank`, whose `barrier` counts the bytes. */
+/* Starts to copy to where `to` is in block `rank`. The `barrier` of that block counts the bytes. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "
@@ -196,7 +195,7 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* ALONG_K: a row of a patch has 32 k of one m or n. ACROSS_K: it has 64 m or n of one k. */
+/* If ALONG_K, a row of a patch has 32 k of one m or n; if ACROSS_K, it has 64 m or n of one k. */
 constexpr int SIDE = 64, BLOCK = 32; /* values of a patch along m or n, and along k */
 constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
 
@@ -216,7 +215,8 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
   return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
-/* Added to a descriptor: moves on by 16 k, which is 32 bytes or 16 rows, in units of 16 bytes. */
+/* Add this to a descriptor to move on by 16 k: by 32 bytes (ALONG_K) or by 16 rows (ACROSS_K), in
+   units of 16 bytes. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
 /* Call this before multiply_*(). Do not use the accumulators from here to wait_for_groups(). */

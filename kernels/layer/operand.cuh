@@ -59,7 +59,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Replaces what load() read out of bounds by 0, or by the additional 1. */
+  /* Replaces what load() read out of bounds by 0, or by the 1 if `one` is true. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;

@@ -81,7 +81,7 @@ struct Share {
   LayerUpdate layer;
   bool vector;
   int first_block, tiles, tiles_across; /* the layer has tiles x splits blocks */
-  int splits, split_rows;               /* ranges of rows of the batch; rows of a range */
+  int splits, split_rows;               /* number of ranges of rows; rows per range */
   float *d_partial;                     /* (tile, split, ROWS, COLUMNS), if splits > 1 */
   unsigned *d_done;                     /* (tile): number of splits done; 0 between launches */
 };
@@ -97,7 +97,7 @@ constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer */
 constexpr int WANTED_BLOCKS = 264;    /* of a layer: two per multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
-/* The block that finishes a tile's last split adds up its splits in order, and updates W and b. */
+/* The block that finishes the last split of a tile adds up the splits in order and updates W, b. */
 __device__ void add_splits(const Share &share, const MomentumUpdate &update, int tile) {
   __shared__ bool last;
   __threadfence(); /* the split must be visible before it is counted */
