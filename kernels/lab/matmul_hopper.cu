@@ -17,7 +17,7 @@ constexpr Major A_MAJOR = ALONG_K, B_MAJOR = ACROSS_K; /* B is (k, n): each row 
 constexpr int GROUP = 128;                             /* threads of a warpgroup */
 constexpr int ALIGNMENT = 1024;                        /* alignment of patches in shared memory */
 
-/* The tuned sizes. A block computes 128 x 256 elements of C, a thread computes SUMS of them. */
+/* The tuned sizes. A block computes 128 x 256 elements of C. A thread has 128 of them (SUMS). */
 constexpr int A_PATCHES = 2, B_PATCHES = 4, BM = A_PATCHES * PATCH, BN = B_PATCHES * PATCH;
 constexpr int STAGE_BYTES = (A_PATCHES + B_PATCHES) * SQUARE_BYTES, SUMS = BN / 2;
 constexpr int ROOM = 227 * 1024 - ALIGNMENT - 256; /* bytes for stages; 256 remain for barriers */
@@ -29,7 +29,7 @@ struct Job {
   CUtensorMap a, b;
   float *c;
   int m, n, k;
-  int down, across; /* rows and columns of units; a unit is the BLOCKS tiles of a cluster */
+  int down, across; /* rows and columns of units in C; a unit is the tiles of a cluster */
 };
 
 __device__ unsigned char *aligned_shared() {
@@ -61,7 +61,7 @@ __device__ void store_sums(const Job &p, const float (&sum)[SUMS], int row, int 
 }
 
 /* Multiplies 64 rows of A by 256 columns of B, over the 64 k of a slab. For every 16 k, tensor
-   cores read 64 x 16 + 16 x 256 values: 80 shared wavefronts for 8192 warp-wide multiply-adds. */
+   cores read 64 x 16 + 16 x 256 values: 80 wavefronts for 8192 warp-wide multiply-adds. */
 template <class Ring>
 __device__ void multiply_slab(float (&sum)[SUMS], const Ring &ring, int s, int group) {
   uint64_t a = operand_at<A_MAJOR, SQUARE_BYTES, PATCH>(shared_address(ring.a[s][group]));
@@ -175,7 +175,7 @@ template <int BLOCKS> struct Block {
 
 /* C = A B. Each multiprocessor has one block, which computes tile after tile of 128 x 256. One
    thread copies. Two warpgroups multiply and store; they get registers of the producer's warpgroup.
-   A stage has two mbarriers: one tells that its slab has arrived, the other that its slab may be
+   A stage has two mbarriers: one says that its slab has arrived, the other that its slab may be
    overwritten. BLOCKS is 1 in the rung `specialised` and 2 in the rung `clusters`. In `clusters`,
    two blocks have tiles in the same columns, and each copies half of B's slab to both blocks. */
 template <int BLOCKS>

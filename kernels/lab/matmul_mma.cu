@@ -11,7 +11,7 @@ struct WarpTile {
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B for 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
+  /* sum += A B over 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
   template <class A, class B> __device__ void multiply(const A &a, const B &b) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();

@@ -30,7 +30,7 @@ void fill_integers(LabSize, int, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- five ways to add up a block ----------------------------------------------------------------
    Each rung is a struct. fetch() returns a thread's value, and add_up() adds up the block's values.
-   All threads call add_up(), and thread 0 gets the sum. v has shared room for THREADS values. */
+   All threads call add_up(), and thread 0 gets the sum. v is shared memory for THREADS values. */
 
 constexpr int THREADS = 256; /* threads per block in the first five rungs */
 

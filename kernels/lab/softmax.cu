@@ -14,7 +14,7 @@ constexpr double UNIT = 0x1p-24; /* half the spacing of float32 just above 1 */
 
 /* Bounds the error of p = exp(d) / sum, where d = z - m <= 0, in units of p UNIT. Rounding d adds
    |d|, at most -ln p. The numerator adds 14: two exponentials of 2 ulp, four products or quotients.
-   The terms of the sum add 17, and their own |d|, at most ln width. Each addition in the longest
+   The terms of the sum add 17, and on average |d|, at most ln width. Each addition in the longest
    chain adds 1: width / PER_ROW in a thread, or 33 in a thread that holds its values in registers,
    and ten in exchanges. 6 * 0x1p-149 is for results below the smallest normal float. */
 template <int PER_ROW> void allow(const LabRange *r) {
@@ -111,7 +111,7 @@ struct Cut {
   }
 };
 
-/* LANES threads have a row, each up to WORDS 16-byte words. A row of one warp needs no barrier. */
+/* LANES threads share a row; each has up to WORDS 16-byte words. One warp needs no barrier. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */

@@ -91,10 +91,10 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 }
 
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
-   Thread: several elements, as far apart as the grid has threads. So in every step neighbouring
-   lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 5 uses words of 16
-   bytes (arrays are aligned, see lab.h); the elements after the last word have a thread each. Rung
-   6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
+   Thread: every n-th element, where n is the number of threads of the grid. So in every step
+   neighbouring lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 5 uses
+   words of 16 bytes (arrays are aligned, see lab.h); the elements after the last word have a thread
+   each. Rung 6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
 
 /* Four times the 8 blocks that fit on a multiprocessor. When a block ends, another starts. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;

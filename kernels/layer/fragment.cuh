@@ -115,7 +115,7 @@ struct TensorCores {
     });
   }
 
-  /* Splits fetched values into a fragment, in the order in which load() fills it. */
+  /* Splits fetched values into the terms of a fragment, in the order that load() uses. */
   template <bool IS_A, class Operand>
   static __device__ void split(const RawFragment<Operand> &x, Fragment<IS_A, Operand> &out) {
     if constexpr (Operand::ALONG_K) {

@@ -46,7 +46,7 @@ __device__ void load_weights(const float *d_w, int count, float *w) {
   if ((int)threadIdx.x < count % 4) w[4 * fours + threadIdx.x] = d_w[4 * fours + threadIdx.x];
 }
 
-/* Adds up each class over the block's warps, in order. `sums` is scratch (WARPS, MAX_CLASSES). */
+/* Adds up `own` over the block's warps, in order. `sums` (WARPS, MAX_CLASSES) is scratch memory. */
 __device__ float sum_of_warps(float own, float *sums) {
   const int mine = threadIdx.x % 32 / 2;
   if (threadIdx.x % 2 == 0) sums[threadIdx.x / 32 * MAX_CLASSES + mine] = own;

@@ -103,7 +103,7 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns: without padding */
-  size_t pitch, plane;      /* distances of rows and of planes, in values */
+  size_t pitch, plane;      /* from row to row and from plane to plane, in values */
 };
 
 /* Describes `of` to the copy engine. A box is (terms, high, wide) values; `wide` is 32 or 64. */

@@ -7,8 +7,9 @@
      CONSTANT  no kernel of a step writes the operand, so it may be read before pdl_wait()
      VECTOR    the matrix's columns are a multiple of 4, so one load can fetch several neighbours
 
-   load() has no branches: it moves an address that is out of bounds into bounds. When
-   the value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight. */
+   load() has no branches: it moves an address that is out of bounds into bounds. When the
+   value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at once.
+ */
 #pragma once
 
 #include "batch.cuh"
@@ -59,7 +60,7 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Replaces what load() read out of bounds by 0, or by the 1 if `one` is true. */
+  /* Sets values that load() read out of bounds to 0, or to the additional 1. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;
@@ -90,7 +91,7 @@ template <Reading AS> struct Pixels {
   BatchView batch;
   int in;
   bool one;
-  uint32_t first, last; /* positions of the batch's first row and the range's last row */
+  uint32_t first, last; /* positions of the batch's first row and of the last row to train on */
 
   struct Line {
     uint32_t dataset_row;

@@ -1,5 +1,4 @@
-/* Computes softmax, cross-entropy, its gradient and the row's result in one kernel. A warp has a
-   row.
+/* Softmax, cross-entropy, its gradient and each row's result in one kernel, with one warp per row.
 
    Online softmax (Milakov and Gimelshein 2018) needs one pass. Each lane keeps a running maximum m,
    at first -infinity, and the sum s of exp(z - m). When m grows, the lane rescales s. Warp shuffles
@@ -23,7 +22,7 @@ __device__ Online merge(Online a, Online b) {
   return {largest, a.sum * expf(a.largest - largest) + b.sum * expf(b.largest - largest)};
 }
 
-/* Computes each row's results and gradient. One warp per row reads each logit twice. */
+/* Computes each row's results and gradient. One warp has a row; it reads each logit twice. */
 __global__ void __launch_bounds__(32 * WARPS)
     softmax_kernel(BatchView batch, const float *d_z, float *d_dz, int classes, Target target,
                    RowResults results) {

@@ -1,8 +1,8 @@
 /* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
    gradient stays in registers, so 16 bytes move per weight; level `none` moves 24. The bias is the
    weight of an input that is always 1. Loads return this input as column `in` of X. If the batch
-   has many rows, several blocks split them (split-K), and their sums are added in a fixed order.
-   With several ranks the kernel only stores the gradient. */
+   has many rows, several blocks divide the rows of a tile (split-K), and the sums of the blocks are
+   added in a fixed order. With several ranks the kernel only stores the gradient. */
 #include "layer/gemm.cuh"
 
 namespace {
@@ -93,8 +93,8 @@ struct Shares {
 
 using Shape = GradientTile;
 constexpr int TILE_FLOATS = Shape::ROWS * Shape::COLUMNS;
-constexpr int MAX_SPLIT_TILES = 1024; /* the most tiles x splits of a layer */
-constexpr int WANTED_BLOCKS = 264;    /* of a layer: two per multiprocessor of a big GPU */
+constexpr int MAX_SPLIT_TILES = 1024; /* limit of tiles x splits of a layer */
+constexpr int WANTED_BLOCKS = 264;    /* blocks per layer: two per multiprocessor of a big GPU */
 constexpr int MIN_SPLIT_ROWS = 256, MAX_SPLITS = 8;
 
 /* The block that finishes the last split of a tile adds up the splits in order and updates W, b. */
