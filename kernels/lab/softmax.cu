@@ -111,7 +111,7 @@ struct Cut {
   }
 };
 
-/* LANES threads share a row; each has up to WORDS 16-byte words. One warp needs no barrier. */
+/* A row has LANES threads, each with up to WORDS words of 16 bytes. */
 template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */

@@ -8,8 +8,7 @@
      VECTOR    the matrix's columns are a multiple of 4, so one load can fetch several neighbours
 
    load() has no branches: it moves an address that is out of bounds into bounds. When the
-   value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight at once.
- */
+   value is used, zero_out_of_bounds() replaces it. So a thread's loads are all in flight. */
 #pragma once
 
 #include "batch.cuh"
