@@ -1,4 +1,4 @@
-/* The functions that the parts of mlp-bench share. Every measurement becomes a line of a record. */
+/* The functions that mlp-bench's files share. Every measurement becomes a line of a record. */
 #pragma once
 
 #include "engine/engine.h"
@@ -12,12 +12,12 @@ bool bench_read(Record *record, const char *path, Error *error);
 
 /* Prints all tables of the record, as plain text or as Markdown. */
 void bench_print(const Record *record, FILE *file, bool markdown);
-/* Writes a PNG chart of all epochs with the first epoch's network, batch and number of networks. */
+/* Writes a PNG chart of the epochs that agree with the first epoch in network, batch and number of
+   networks. */
 bool bench_plot(const Record *record, const char *path, Error *error);
 
 enum { BENCH_SHAPES = 64, BENCH_NUMBERS = 8, BENCH_EPOCHS = 1000 };
 
-/* A list of whole numbers. */
 typedef struct {
   int count, of[BENCH_NUMBERS];
 } BenchNumbers;

@@ -22,7 +22,7 @@
 #include "engine/loader.h"
 
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_AT_ONCE = 64 };
-static const double ENOUGH = 2; /* seconds of timed epochs after which LEAST_EPOCHS are enough */
+static const double ENOUGH = 2; /* if timed epochs last this many seconds, LEAST_EPOCHS suffice */
 
 /* Levels that engine.h does not have: cuBLAS, and the engine that runs on the CPU. */
 enum { CUBLAS = FUSION_EXERCISE + 1, CPU };
@@ -38,7 +38,6 @@ static const Level levels[] = {
     {"epoch", "fp32", FUSION_EPOCH}, {"layer", "tf32", FUSION_LAYER}, {"step", "tf32", FUSION_STEP},
     {"cublas", "fp32", CUBLAS},      {"cublas", "tf32", CUBLAS},      {"cpu", "fp32", CPU}};
 
-/* The data that all measurements of a run share. */
 typedef struct {
   Record *record;
   const BenchPlan *plan;
@@ -163,7 +162,7 @@ static bool time_level(Engine *engine, const Bench *b, int level, json_t *line, 
   return true;
 }
 
-/* Adds a line for every level. A level that cannot run has the reason instead of times. */
+/* Adds a line for every level. If a level cannot run, its line has the reason instead of times. */
 static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Error *error) {
   const Level any = {"auto", "fp32", FUSION_AUTO};
   Engine *engine = b->on_gpu ? open_level(b, &any, hidden, batch, 1, NULL) : NULL;
@@ -202,8 +201,8 @@ static void close_team(Team *team) {
   engine_close(team->rows);
 }
 
-/* Opens as many engines as mlp-train --seeds would. On a GPU the engines are members of one engine.
-   Without a GPU there is at most one engine per core. */
+/* Opens as many engines as mlp-train --seeds would. On a GPU they are members of team->rows (see
+   `members` in engine.h). Without a GPU there is at most one engine per core. */
 static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hidden, int batch,
                       int networks, Team *team, Error *error) {
   const int cores = omp_get_num_procs(), threads = max_int(1, cores / networks);
@@ -221,8 +220,8 @@ static bool open_team(const Bench *b, const Level *level, const HiddenSizes *hid
   return team->count > 0 || error_set(error, "no memory for a second network");
 }
 
-/* Trains every network for some epochs. An engine that has finished a network takes the next
-   network. Returns the time in seconds, or a negative number if training failed. */
+/* Trains every network for some epochs. An engine that has finished a network takes the next one.
+   Returns the time in seconds, or a negative number if training failed. */
 static double train_team(const Bench *b, const Team *team, int networks, int epochs, Error *error) {
   bool good = true;
   const double start = seconds_now();
@@ -271,8 +270,8 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
 /* ---- a whole run ------------------------------------------------------------------------------
  */
 
-/* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of its --log to
-   `log`, and sets *seconds to the time from its start to its end. */
+/* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of mlp-train's
+   log to `log`, and sets *seconds to the time that mlp-train took. */
 static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Record *log,
                       double *seconds, Error *error) {
   char program[PATH_MAX], path[] = "/tmp/mlp-bench-XXXXXX.jsonl";
@@ -307,7 +306,8 @@ static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Reco
   return good;
 }
 
-/* Adds the time of each part of a whole run (Amdahl, 1967), or the reason why the run failed. */
+/* Adds a line for each part of a whole run: its time and its share of the total, from which
+   Amdahl's bound (1967) follows. If the run failed, adds the reason instead. */
 static void add_run(const Bench *b, const HiddenSizes *hidden, int batch) {
   enum { BEGIN, FIRST, OTHERS, EVALUATION, PARTS };
   static const char *const names[PARTS] = {"start, first rows, closing files, end",
@@ -370,7 +370,7 @@ static bool measure(const Bench *b, Error *error) {
 bool bench_measure(Record *record, const BenchPlan *plan, Error *error) {
   Bench b = {.record = record, .plan = plan, .on_gpu = bench_gpu && engine_cuda_available(NULL)};
   int inputs;
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* networks train at once: see many_runs.c */
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); /* lets kernels of several networks overlap */
   return count_rows(plan->train, &b.train_rows, &b.inputs, error) &&
          count_rows(plan->test, &b.test_rows, &inputs, error) &&
          (inputs == b.inputs ||

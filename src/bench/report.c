@@ -26,7 +26,8 @@ static bool is_level(const json_t *line) {
   return *text_of(line, "fusion") && !text_is(line, "fusion", "cublas");
 }
 
-/* Returns the ms per epoch of our fastest level whose precision is at least the epoch's, or NAN. */
+/* Returns the ms per epoch of mlp-train's fastest level that computes in fp32 or in the precision
+   of `epoch`. Returns NAN if no such level was measured. */
 static double best_for(const Record *record, const json_t *epoch) {
   double best = NAN;
   foreach_of (line, record, "epoch", NULL)
@@ -36,7 +37,8 @@ static double best_for(const Record *record, const json_t *epoch) {
   return best;
 }
 
-/* Compares epochs for qsort by the fields of same_case. If these agree, the slower comes first. */
+/* Compares epochs for qsort by the fields that same_case lists. If all are equal, the slower epoch
+   comes first. */
 static int compare_epochs(const void *a, const void *b) {
   const json_t *x = *(const json_t *const *)a, *y = *(const json_t *const *)b;
   double order = 0;
@@ -47,7 +49,6 @@ static int compare_epochs(const void *a, const void *b) {
   return (order > 0) - (order < 0);
 }
 
-/* Returns the measured epochs in the order of compare_epochs. */
 static Lines sorted_epochs(const Record *record) {
   const Lines timed = lines_of(record, "epoch");
   if (timed.count) qsort(timed.of, (size_t)timed.count, sizeof *timed.of, compare_epochs);

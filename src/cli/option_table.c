@@ -1,4 +1,4 @@
-/* Reads a command line by a table of options, prints the help, and lists the files. */
+/* Reads a command line with a table of options, prints the help, and lists the files. */
 #define _GNU_SOURCE /* for program_invocation_short_name */
 #include "cli/option_table.h"
 
@@ -15,7 +15,7 @@
 /* Ends the program if the stack is too small. The stacks of OpenMP's threads have the same limit.
    Runs before main, because even main's frame might not fit. */
 __attribute__((constructor)) static void check_stack(void) {
-  enum { LEAST = 1 << 20 }; /* bytes; the tests need less than half */
+  enum { LEAST = 1 << 20 }; /* bytes of stack; the tests use less than half of them */
   struct rlimit stack;
   if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= LEAST) return;
   fprintf(stderr, "%s: a stack of %llu KiB is too small: `ulimit -s %d` allows enough\n",

@@ -1,6 +1,6 @@
 /* Describes the options of a program as the rows of a table. A row holds everything about an
-   option. The command line (getopt_long), the defaults, --help and the check for equal files all
-   read the row, so they cannot disagree.
+   option. The command line (getopt_long), the defaults, --help and the check that no output file is
+   named twice all read the row, so they cannot disagree.
 
    A program has a plain struct for its options and a table of rows made by OPTION_ROW. Its main
    calls option_table_read and option_table_end. src/mlp_digits.c is an example.
@@ -33,13 +33,13 @@ struct OptionRow {
   const char *name;     /* long name, and key in a configuration file */
   char letter;          /* short name, or 0 */
   const char *argument; /* the argument's name in the help; NULL if the option takes no argument */
-  const char *initial;  /* the default as text; "" means that there is no default; NULL also
-                           keeps the option out of configuration files */
+  const char *initial;  /* the default as text; "" means no default; NULL means no default and keeps
+                           the option out of configuration files */
   const char *help;     /* one line of plain English without a full stop */
   const OptionKind *kind;     /* NULL for --help and --version */
   size_t field;               /* offset of the value in the program's struct */
   double low, high;           /* the smallest and the largest allowed number */
-  const char *const *choices; /* names of the choices, then NULL; an option's value is an index */
+  const char *const *choices; /* names of the choices, then NULL; the field holds an index */
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* true if an output's name may also have no ending */
@@ -47,7 +47,7 @@ struct OptionRow {
   int resume;      /* whether a resumed run may change the value; the program defines the rules */
 };
 
-/* Makes a row whose field is in the program's struct STRUCT. More members may follow the help. */
+/* Makes a row whose field is in the program's struct STRUCT. Other members may follow the help. */
 #define OPTION_ROW(STRUCT, NAME, ARGUMENT, INITIAL, KIND, FIELD, ...)                              \
   {                                                                                                \
     .name = (NAME), .argument = (ARGUMENT), .initial = (INITIAL), .kind = &(KIND),                 \

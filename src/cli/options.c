@@ -339,8 +339,8 @@ static ShortText asked_by(unsigned commands) {
   return list;
 }
 
-/* Returns the first option that `taker` does not take and that differs from its default, or
-   NULL. */
+/* Returns the first option that differs from its default and that the command `taker` does not
+   take, or NULL. */
 static const OptionRow *misplaced(const Options *o, unsigned taker) {
   Options initial;
   options_default(&initial);
@@ -349,7 +349,6 @@ static const OptionRow *misplaced(const Options *o, unsigned taker) {
   return NULL;
 }
 
-/* Refuses options that the command does not take. */
 static bool check_takers(const Options *o, unsigned command, Error *error) {
   const OptionRow *other = misplaced(o, command);
   const ShortText asked = asked_by(command);
@@ -431,7 +430,7 @@ static char *read_line(char *line, int size, void *context) {
     return NULL;
   }
   memmove(line, start, strlen(start) + 1);
-  for (char *c = line; (c = strchr(c, '#')); c++) /* inih knows only comments after " ;" */
+  for (char *c = line; (c = strchr(c, '#')); c++) /* inih removes a comment after " ;" itself */
     if (c > line && strchr(" \t", c[-1])) {
       strcpy(c, "\n");
       break;

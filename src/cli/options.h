@@ -60,24 +60,25 @@ typedef enum {
   ONE_RUN = 1,  /* not saved, because it only concerns what a run prints, draws, writes or loads */
   RANKS_FREE,   /* saved; may change, and may differ between ranks */
   RESUME_FREE,  /* saved; may change */
-  RESUME_EPOCH, /* saved; may not change in the middle of an epoch */
-  RESUME_ROWS,  /* saved; may not change in the middle of an epoch, and never if rows are held
-                   out, since the option decides which rows were trained on */
+  RESUME_EPOCH, /* saved; may change only between epochs */
+  RESUME_ROWS,  /* saved; may change only between epochs, and not at all if rows are held out,
+                   because the option decides which rows were trained on */
   RESUME_SAME,  /* saved; may not change, or the saved parameters would lose their meaning */
 } ResumeRule;
 
-/* Returns true if the option is saved with a run. */
 bool options_is_saved(const OptionRow *row);
 
 /* Returns true if --sweep may try values of the option. The option must be saved, have a default
-   and not name a file. --epochs and options of the device, which trials share, are excluded. */
+   and not name a file. --epochs, --resident and the options of the device are excluded, because all
+   trials share their values. */
 bool options_may_be_swept(const OptionRow *row);
 
-/* Returns false if options contradict each other. Replaces --lr auto by the optimizer's usual rate.
-   With --sweep, each trial's options are checked later. */
+/* Returns false if options contradict each other. With --sweep, each trial's options are checked
+   later. */
 bool options_check(Options *options, Error *error);
 
-/* Returns the first option that differs and whose ResumeRule is from `first` to `last`, or NULL. */
+/* Returns the name of the first option whose values in the two structs differ and whose ResumeRule
+   is from `first` to `last`, or NULL. */
 const char *options_changed(const Options *options, const Options *others, ResumeRule first,
                             ResumeRule last);
 
@@ -96,7 +97,6 @@ const char *options_test_file(const Options *options);
 
 extern const OptionTable options_table;
 
-/* Sets the built-in defaults. */
 void options_default(Options *options);
 
 /* Sets the options that a configuration file gives. `path` may also name an installed preset. Other
@@ -107,13 +107,14 @@ bool options_read_file(Options *options, const char *path, Error *error);
    of options that are not saved. Lists unknown keys, perhaps from an older program, in
    options->gone, except keys whose value asks for what this program does in any case. */
 bool options_read_text(Options *options, const char *text, const char *name, Error *error);
-/* Returns a sentence about options->gone of the run saved in `path`, or "" if `gone` is empty. */
+/* Returns a sentence that lists options->gone, the options of the run saved in `path` that this
+   program lacks, or "" if `gone` is empty. */
 ShortText options_gone_text(const Options *options, const char *path);
 
-/* Sets the options in argv. Reads the files of --config first, in their order. So each file overrides the
-   files before it, and argv overrides all files.
-   Other options keep their value in *options. May reorder argv as getopt_long does;
-   options->pictures points into argv. Returns OPTIONS_USAGE if options contradict each other. */
+/* Sets the options in argv. Before that, reads the files of --config in their order. Each file
+   overrides earlier files, and argv overrides all files. Other options keep their value in
+   *options. May reorder argv as getopt_long does; options->pictures points into argv. Returns
+   OPTIONS_USAGE if options contradict each other. */
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error);
 
 /* ---- text made from the table -------------------------------------------------------------- */

@@ -28,12 +28,12 @@ typedef struct {
   Report *report;
   Device device;
   int count;
-  bool told;    /* set once the device and the number of runs at once are printed */
+  bool told;    /* set once the device and the number of parallel runs are printed */
   bool several; /* set once many_runs was called with a count above 1 */
   /* Turns *options, a copy of the common options, into the checked options of run `run`. Returns
      the run's configuration. */
   TrainerConfig (*config)(void *context, int run, Options *options);
-  /* Trains one run. Several threads call it at once, each for another run. */
+  /* Trains one run. Several threads call this function at the same time, each for another run. */
   bool (*train)(void *context, int run, Trainer *trainer, Error *error);
   /* Takes the result of a run. The calls come one by one, in the order of runs, so that sums over
      runs have the same bits for any number of workers. */
@@ -44,11 +44,11 @@ typedef struct {
 
 bool many_runs(ManyRuns *runs, Error *error);
 
-/* --sweep: trains networks with different options, prints the best options. See sweep_command.c. */
+/* --sweep: trains networks with different options and prints the best. See sweep_command.c. */
 bool sweep_command(const Options *options, Report *report, Error *error);
 
 /* --seeds: trains networks that differ in their seed, and prints how their results differ. With
-   --save, each network has a file. Each rank trains some of the networks. See seeds_command.c. */
+   --save, each network gets its own file. Each rank trains some networks. See seeds_command.c. */
 bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *error);
 
 /* Runs --evaluate, --predict or --classify with the networks in options->load. `report` prints the
@@ -66,12 +66,13 @@ void run_files_find_cached(Options *options);
    the run lacks rows that an option needs. See run_files.c. */
 bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 
-/* Saves the trainer's network with these options, first in `best` (unless `best` is ""), then in
+/* Saves the trainer's network with these options, first to `best` (unless `best` is ""), then to
    `path`. See run_files.c. */
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
 
-/* Returns the name of an option that needs test or validation rows, or NULL. See run_files.c. */
+/* Returns the name of a given option that needs test or validation rows, or NULL if there is no
+   such option. See run_files.c. */
 const char *run_files_judged(const Options *options);
 
 /* Tests whether the network, the log and the pictures could be written. Writes nothing. See
@@ -80,10 +81,10 @@ bool run_files_can_be_written(const Options *options, Error *error);
 
 enum { DERIVED_PATH = OPTIONS_PATH + 16 };
 
-/* Sets path[DERIVED_PATH] to the name with number `index` (from 0) that a run derives from the FILE
-   of --save or --resume. After the last name, sets path to "" and returns false. With --seeds, each
-   network has FILE-SEED, with the seed before FILE's ending. A run that may stop early has
-   FILE.best for its best epoch. See run_files.c. */
+/* Sets path[DERIVED_PATH] to the derived file name with number `index`, from 0. If there is none,
+   sets path to "" and returns false. Names derive from FILE, the file of --save or --resume. With
+   --seeds, each network has a name FILE-SEED, with the seed before FILE's ending. A run that may
+   stop early saves the network of its best epoch as FILE.best. See run_files.c. */
 bool run_files_derived(const Options *options, int index, char *path);
 
 /* Prints "wrote FILE" and then `what`. Prints nothing if `path` is "", a device or a pipe. See

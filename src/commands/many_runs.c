@@ -1,8 +1,8 @@
 /* Trains several runs with different options at once. Each worker is a thread that trains one run
-   after the other. On the CPU there is one worker per thread of --threads, each with its own rows.
-   On a GPU there is one worker per member of the engine, and all use the first run's rows. A run
-   reuses its worker's engine and rows if they fit the run. A run's bits do not depend on the other
-   runs. */
+   after the other. On the CPU there is one worker per thread of --threads, and each has its own
+   rows. On a GPU there is one worker per member of the engine (see `members` in engine.h), and all
+   use the first run's rows. A run reuses its worker's engine and rows if they fit. The result of a
+   run, bit for bit, does not depend on the other runs. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -65,8 +65,8 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- number of workers ---------------------------------------------------------------------- */
 
-/* Returns the number of workers, which is 1 on a GPU. On the CPU it is one per thread, but no more
-   than can train networks of the first run's size in half of the memory. */
+/* On the CPU, returns one worker per thread, but no more than can train networks of the first run's
+   size in half of the memory. On a GPU, returns 1; open_members may add workers. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
   const EngineConfig *c = &first->engine->config;
@@ -78,7 +78,8 @@ static int count_workers(const Team *team) {
   return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
 }
 
-/* Opens members of the first run's engine for the next runs, as many as fit on the GPU. */
+/* Opens trainers, each with a member of the first run's engine (see `members` in engine.h): one for
+   each run, as many as fit on the GPU. Each trainer gets a worker. */
 static bool open_members(Team *team, Error *error) {
   const TrainerEvents events = {.patience = 1};
   ManyRuns *r = team->runs;
@@ -126,7 +127,7 @@ static void keep(Team *team, int run, const Trainer *trainer, bool trained, cons
   pthread_mutex_unlock(&team->one);
 }
 
-/* Trains run worker->number first, then runs that no worker has begun. */
+/* Trains the run with number worker->number first, then runs that no worker has begun. */
 static void *work(void *context) {
   const Worker *worker = context;
   Team *team = worker->team;
@@ -152,7 +153,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-/* Trains all runs. The calling thread is a worker. If a thread cannot start, others do its work. */
+/* Trains all runs. The calling thread is a worker. If a thread cannot start, others do its runs. */
 static bool train_all(Team *team, Error *error) {
   Worker *workers = make_array(workers, team->workers);
   int started = 1;

@@ -6,7 +6,6 @@
 
 enum { BATCH = 64 }; /* the default of --batch */
 
-/* The state of a command. */
 typedef struct {
   Options o;           /* the caller's options, with class_names, --test and --label-column set */
   DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */
@@ -45,7 +44,6 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
   return NULL;
 }
 
-/* Opens an engine with the network in the file. */
 static Engine *open_network(Asked *a, const char *path, Error *error) {
   Checkpoint saved;
   if (!checkpoint_load(&saved, path, error)) return NULL;
@@ -167,7 +165,7 @@ bool predict_command(const Options *options, Report *report, Error *error) {
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
   if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* a second run must not print results twice or read a pipe twice */
+  const Options *o = &asked.o; /* the CPU must not print results again or read a pipe again */
   const bool able =
       !asked.began || (!o->classify && (!*o->predict || *o->output) &&
                        source_can_repeat(*o->predict ? o->predict : options_test_file(o)));

@@ -40,7 +40,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   Checkpoint saved;
   Options now = *o;
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
-  if (saved.step > 0) /* the rest of the epoch needs the same order of rows */
+  if (saved.step > 0) /* within an epoch, --resume must keep the order of rows */
     now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
   saved.options = saved_text(&now, error);
   saved.names = o->class_names;
@@ -59,7 +59,7 @@ static bool is_among(const char *word, const char *words) {
          strstr(text_format(" %s ", words).text, text_format(" %s ", word).text);
 }
 
-/* Returns false if an output's name has the ending of another format. */
+/* Returns false if the ending of an output's name belongs to another format. */
 static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
              *ending = strrchr(name + strspn(name, "."), '.'), *second = strchr(row->endings, ' ');
@@ -70,7 +70,6 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
                    first, row->endings, second ? " or ." : "", second ? second + 1 : "", path);
 }
 
-/* Returns the output file that the option names, or NULL. */
 static const char *output_of(const OptionRow *row, const Options *o) {
   return row->file == FILE_OUTPUT ? row->kind->file(row, o, 0) : NULL;
 }
@@ -141,9 +140,9 @@ bool run_files_are_there(const Options *o, Error *error) {
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
-/* Returns false if two files are the same and one of them is written. Unlike the table of options,
-   it knows that --train is not read with --load, that --resume writes to its file without --save,
-   that --seeds writes only files with derived names, and that --classify reads pictures. */
+/* Returns false if an output is also another file of the run. Unlike option_table_check_files,
+   knows that --train is not read with --load, that --resume writes to its file without --save, that
+   --seeds writes only files with derived names, and that --classify reads pictures. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = *o->show ? o->picture_count : 0;

@@ -12,7 +12,7 @@
 typedef struct {
   ManyRuns runs;
   int epochs;
-  EpochResult *epoch; /* (count, epochs); gather_networks sets the rows of other ranks */
+  EpochResult *epoch; /* (count, epochs); gather_networks adds the networks of other ranks */
   TrainLog log;
   Engine used; /* a copy of this rank's engine, for the log */
 } Seeds;

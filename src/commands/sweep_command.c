@@ -19,7 +19,7 @@ typedef struct {
 } Searched;
 
 typedef struct {
-  int number; /* number of the trial in the order of drawing, counted from 1 */
+  int number; /* number of the trial, counted from 1: its place among the drawn trials */
   Value value[OPTIONS_MOST];
   Checkpoint at;   /* the state of training, if the trial may continue in a later round */
   double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
@@ -194,8 +194,7 @@ static bool keep_trial(void *context, int run, const Trainer *trainer, const Opt
   return s->last || trainer->diverged || trainer_checkpoint(trainer, &t->at, error);
 }
 
-/* Compares trials for qsort. The best comes first; equally good trials stand in the order of
-   drawing. */
+/* Compares trials for qsort. More accurate trials come first, then trials with lower numbers. */
 static int compare_trials(const void *a, const void *b) {
   const Trial *x = a, *y = b;
   if (x->accuracy != y->accuracy) return x->accuracy < y->accuracy ? 1 : -1;
@@ -207,7 +206,7 @@ static int compare_trials(const void *a, const void *b) {
 static bool halve(Sweep *s, Error *error) {
   ManyRuns *runs = &s->runs;
   const int epochs = s->runs.options->training.epochs;
-  int part = 1; /* a round trains until epoch `epochs / part` */
+  int part = 1; /* each round trains its trials until epoch number epochs / part */
   for (int left = s->trial_count; left >= THIRD && part * THIRD <= epochs; left /= THIRD)
     part *= THIRD;
   runs->count = s->trial_count;
@@ -227,7 +226,6 @@ static bool halve(Sweep *s, Error *error) {
   return true;
 }
 
-/* Prints the best trials and their options. */
 static void say(const Sweep *s, Report *report) {
   report_result(report, "         val-acc  epochs");
   for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {

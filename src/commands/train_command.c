@@ -24,11 +24,11 @@ typedef struct {
   double began;            /* when the process started */
   int signal;              /* the signal that ends the run, or 0 */
   int signalled;           /* number of the rank that got the signal */
-  Error unanswered;        /* why ranks could not ask each other for signals */
+  Error unanswered;        /* why the ranks could not tell each other of signals */
 } Run;
 
-/* Implements TrainerEvents.stop: returns true if the run must stop, after a signal on any rank or
-   because ranks cannot ask each other for signals. */
+/* Implements TrainerEvents.stop: returns true if any rank got a signal, or if the ranks could not
+   ask each other whether one did. */
 static bool on_stop(void *context) {
   Run *run = context;
   return !ranks_interrupted(run->config.ranks, &run->signal, &run->signalled, &run->unanswered) ||
@@ -46,7 +46,8 @@ static bool save_network(Run *run, bool is_best, Error *error) {
 
 /* ---- callbacks during training ------------------------------------------------------------ */
 
-/* Prints and logs an epoch. Saves the network if no rows judge it or if it is the best so far. */
+/* Prints and logs an epoch. Saves the network if the epoch is the best so far. Without test and
+   validation rows, saves the network after every epoch. */
 static bool on_epoch(void *context, const EpochResult *result, Error *error) {
   Run *run = context;
   const Trainer *t = run->trainer;

@@ -23,13 +23,13 @@ typedef struct {
   FILE *file; /* NULL before the first header */
 } TrainLog;
 
-/* Prepares a log that will replace the file or, if `append`, continue the file. If the file's last
-   line was cut short, a continued log ends it first. It does not repeat a .csv's column names. */
+/* Prepares a log that replaces the file or, if `append`, continues it. A continued log ends a line
+   that was cut short, and does not repeat the column names of a .csv file. */
 void train_log_open(TrainLog *log, const char *path, bool append);
 
-/* Writes the options and the device of the run. Call it with the first epoch, before anything else
-   is logged. Call it again if the run continues on another device; the epochs that follow replace
-   earlier ones with the same number. */
+/* Writes the options and the device of the run. Call it once the first epoch has ended, before
+   anything else is logged. Call it again if the run continues on another device; the epochs that
+   follow replace earlier ones with the same number. */
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *options, Error *error);
 
 /* Writes the summary of a file's rows if the log is JSON and file->path is not NULL. `role` is

@@ -15,11 +15,10 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 /* ---- the first line ------------------------------------------------------------------------ */
 
-/* What is known so far about the first line. */
 typedef struct {
   CsvColumns *columns;
   const char *wanted; /* the label column's name; NULL means any usual name */
-  size_t rank;        /* place in `labels` (see_field) of the best name found; 0 is best */
+  size_t rank;        /* rank of the name found: 0 for `wanted`, i + 1 for labels[i] in see_field */
   size_t row_number;  /* the column that numbers the rows, or CSV_NONE */
   bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* all fields after the first are numbers */

@@ -44,14 +44,13 @@ typedef struct Chunk {
   uint16_t labels[];   /* (capacity); the array `pixels` follows in the same allocation */
 } Chunk;
 
-/* Parses any number of chunks, one after the other. */
 typedef struct {
   const CsvColumns *columns; /* not owned */
   struct csv_parser csv;
-  Chunk *chunk;               /* the chunk that is being filled */
-  uint8_t *row;               /* pixels of the row that is being parsed */
-  uint8_t *pixel, *row_end;   /* next pixel to fill; where pixels stop: at the label or row end */
-  size_t passed, extra;       /* number of labels read in the row; number of surplus fields */
+  Chunk *chunk;             /* the chunk that is being filled */
+  uint8_t *row;             /* pixels of the row that is being parsed */
+  uint8_t *pixel, *row_end; /* next pixel to fill; end of the pixels before (or after) the label */
+  size_t passed, extra;     /* number of labels read in the row; number of surplus fields */
   bool row_on_line, carriage; /* a row began on this line; the line has a carriage return */
 } ChunkParser;
 

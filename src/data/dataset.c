@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "data/csv_chunk.h"
 
-enum { LOOK = 4096 }; /* the first LOOK rows show if a file is sorted; they fit a staging buffer */
+enum { LOOK = 4096 }; /* number of rows that show if a file is sorted; fits a staging buffer */
 
 /* Size in bytes of a chunk's text. Large chunks need little locking. Small chunks let the first
    rows come soon and let all threads end at about the same time. Every line must fit in a chunk; a
@@ -58,7 +58,7 @@ struct DatasetReader {
   DataSummary summary;
   uint64_t pixel_sum;
   uint16_t last_label; /* the label of the last delivered row */
-  uint64_t offset;     /* Chunk.offset of the last chunk that was delivered to its end */
+  uint64_t offset;     /* Chunk.offset of the last chunk whose rows were all delivered */
   uint64_t line;       /* line number of the first line of the chunk `head` */
   uint64_t blank_line; /* line where the blank lines just before `head` start, or CSV_NONE */
 };
@@ -109,7 +109,7 @@ static Chunk *take_chunk(DatasetReader *reader) {
   return chunk;
 }
 
-/* Waits until the worker may read. Returns false if nothing is left. The caller holds the mutex. */
+/* Waits until the worker may read. Returns false if no text is left. The caller holds the mutex. */
 static bool begin_turn(Worker *worker) {
   DatasetReader *reader = worker->reader;
   while (!reader->ended) {
@@ -193,7 +193,6 @@ static size_t numbered_column(const char *label, size_t columns) {
   return number > 0 ? number - 1 : columns;
 }
 
-/* Finds the column of the labels. */
 static bool find_label(DatasetReader *reader, Error *error) {
   const char *name = reader->source.name, *label = reader->config.label;
   const size_t columns = reader->columns.columns;
@@ -319,8 +318,8 @@ static bool check_one_hot(DatasetReader *reader, Error *error) {
   return true;
 }
 
-/* Returns the bytes of the shortest row, which has a digit and a separator for each column. If
-   labels are ignored, a label may be empty. */
+/* Returns the size in bytes of the shortest possible row. Each column takes at least a digit and a
+   separator. Only a label that is ignored may be empty. */
 static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
@@ -336,7 +335,7 @@ static bool start(DatasetReader *reader, Error *error) {
     return false;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
-  /* Adds 1 for a row that begins in the chunk's text but turns out to be too short. */
+  /* The parser may also begin a row that is too short, so a chunk has room for 1 more row. */
   reader->chunk_rows = CHUNK_BYTES / least_bytes(&reader->columns) + 1;
   /* A small archive may hold any number of rows. If the caller sets no limit (`ahead`), chunks take
      at most half of the memory. The other half is for the dataset. */
@@ -443,7 +442,7 @@ const DataSummary *dataset_summary(DatasetReader *reader) {
   return s;
 }
 
-/* Adds a delivered chunk to the totals, and makes the chunk free to be filled again. */
+/* Adds a delivered chunk to the reader's totals. The chunk can then be filled again. */
 static void recycle(DatasetReader *reader, Chunk *chunk) {
   DataSummary *s = &reader->summary;
   s->least = min_int(s->least, chunk->least);

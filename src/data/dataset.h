@@ -26,11 +26,12 @@ typedef struct {
                         means the column that the header calls label, class, target, digit or y;
                         if there is no such name, the first column */
   const char *names; /* class names, see CsvColumns */
-  int inputs;        /* number of pixels of a row; a label is optional and becomes 0. If
-                        `inputs` is 0, a row has a label and any number of pixels */
+  int inputs;        /* number of pixels of a row. A row may also have a label, which is ignored and
+                        read as 0. If `inputs` is 0, line 1 gives the number, and every row has a
+                        label */
   size_t ahead;      /* maximum number of rows parsed ahead of the caller, but at least a chunk per
                         thread. 0 means as many rows as fit in half of memory_available() */
-  double hold_out;   /* share of the rows that split.h holds out, or 0 */
+  double hold_out;   /* fraction of the rows that split.h holds out, or 0 */
   uint64_t seed;     /* the seed that chooses the held-out rows */
   bool held_out;     /* true delivers only the held-out rows, false only the other rows */
 } DatasetConfig;
@@ -59,11 +60,11 @@ const Source *dataset_source(const DatasetReader *reader);
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. Its least, greatest and mean pixel are those of all
-   rows, also held-out rows, in the chunks that were delivered to their end. */
+/* Returns the summary of the delivered rows. Its least, greatest and mean pixel count whole chunks:
+   also the rows that the split leaves out, but not a chunk that still has rows to deliver. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
-/* Returns the share of the file that has been delivered, from 0 to 1, or 0 for a pipe. */
+/* Returns the fraction of the file that has been delivered, from 0 to 1, or 0 for a pipe. */
 double dataset_progress(const DatasetReader *reader);
 
 /* Stops the threads and frees everything. reader may be NULL. */

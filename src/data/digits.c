@@ -15,60 +15,60 @@ enum { MAX_POINTS = 14, MAX_WAYS = 4 };
    a corner, where one curve ends and another starts. */
 /* clang-format off */
 static const char *const skeletons[10][MAX_WAYS] = {
-  { /* 0: an oval from the top, leftwards; an oval that overshoots; an oval from the right */
+  { /* ways to write 0: from the top, leftwards; from the top, past its start; from the right */
     "M60 4 S34 8 S16 46 S30 90 S66 91 S84 46 S64 6 S46 3",
     "M66 10 S44 3 S18 34 S24 86 S62 92 S84 42 S58 5 S34 14",
     "M74 22 S48 2 S16 36 S26 88 S66 92 S86 48 S66 10",
   },
-  { /* 1: a bar; a bent bar; a bar with a flag; a bar with a flag and a foot */
+  { /* ways to write 1: a bar; a bent bar; a bar with a flag; a bar with a flag and a foot */
     "M50 0 S50 50 S50 100",
     "M54 0 S50 34 S49 68 S48 100",
     "M32 24 S44 14 C54 2 S52 50 S52 100",
     "M32 22 C52 3 S51 50 S50 98 M26 98 S50 97 S76 97",
   },
-  { /* 2: a sharp foot; a looped foot; a waved foot; a small hook at the top */
+  { /* ways to write 2: a sharp foot; a looped foot; a waved foot; a small hook at the top */
     "M20 22 S34 5 S58 3 S74 20 S66 46 S42 74 C16 97 S50 95 S86 96",
     "M18 20 S36 4 S60 6 S72 26 S60 56 S38 84 S20 94 S13 84 S25 75 S44 84 S66 96 S92 90",
     "M24 26 S32 8 S54 2 S72 14 S70 40 S48 70 C18 92 S34 86 S58 96 S84 92",
     "M22 14 S46 3 S70 12 S68 36 S44 64 S20 88 S24 98 S54 95 S88 98",
   },
-  { /* 3: a pointed waist between two bows; a looped waist; a flat top */
+  { /* ways to write 3: a pointed waist; a narrow waist; a flat top; a looped waist */
     "M22 14 S44 2 S68 10 S70 32 C42 46 S68 52 S80 72 S64 94 S38 98 S17 86",
     "M24 10 S50 2 S72 16 S62 38 S42 48 S44 50 S66 53 S76 74 S58 95 S34 98 S16 90",
     "M22 5 S46 4 C76 4 S60 22 C42 40 S66 44 S80 66 S66 92 S38 98 S16 88",
     "M26 20 S40 4 S64 6 S70 26 S56 42 S36 46 S34 41 S46 41 S70 54 S74 78 S50 98 S22 92",
   },
-  { /* 4: open at the top; open and rounded; closed to a point; open, in one stroke */
+  { /* ways to write 4: open at the top; open and rounded; closed to a point; in one stroke */
     "M28 4 S24 28 C18 56 S48 57 S84 53 M72 6 S68 50 S64 99",
     "M24 2 S16 30 S22 50 S46 54 S70 44 M76 2 S70 48 S68 98",
     "M62 2 S40 32 C12 66 S48 66 S90 64 M62 2 S62 50 S60 99",
     "M30 6 S18 32 S24 50 S48 50 C76 8 S68 40 S62 98",
   },
-  { /* 5: the roof drawn last; the roof drawn first; soft, like an S */
+  { /* ways to write 5: the top bar last; the top bar first; like an S; the top bar last, low arc */
     "M34 6 S30 24 C26 44 S48 36 S72 48 S76 72 S56 94 S32 98 S14 88 M33 6 S56 6 S84 2",
     "M80 3 S56 4 C34 6 S30 24 C24 42 S50 36 S74 52 S72 80 S46 98 S16 90",
     "M82 4 S58 3 S38 12 S32 32 S48 44 S66 56 S70 76 S52 95 S26 96 S12 86",
     "M26 8 S25 28 C25 46 S52 44 S74 60 S68 86 S40 98 S14 94 M26 8 S52 10 S76 7",
   },
-  { /* 6: a long neck; a curled neck; a small loop low down; an open belly */
+  { /* ways to write 6: a long neck; a curled neck; a small loop low down; an open belly */
     "M66 2 S42 22 S24 52 S22 80 S42 98 S68 90 S76 68 S58 54 S36 62 S24 78",
     "M74 12 S56 3 S34 18 S20 48 S22 82 S46 98 S72 86 S78 62 S58 48 S34 56 S22 72",
     "M46 1 S34 30 S26 62 S30 90 S52 98 S70 84 S64 68 S46 70 S34 88",
     "M58 2 S34 26 S20 58 S26 88 S50 98 S74 86 S76 66 S60 58 S46 66",
   },
-  { /* 7: plain; curved; with a bar; with a hanging start */
+  { /* ways to write 7: plain; curved; with a bar; with a hanging start */
     "M18 8 S48 8 C80 5 S60 48 S42 99",
     "M16 12 S42 6 S68 5 S76 16 S62 48 S50 74 S46 99",
     "M18 10 S48 8 C82 6 S62 46 S44 98 M34 52 S56 50 S80 47",
     "M18 26 C22 6 S50 9 C80 6 S66 40 S58 70 S54 99",
   },
-  { /* 8: an S and back up; two rings; a start at the right; an open top */
+  { /* ways to write 8: an S and back up; two rings; a start at the right; an open top */
     "M68 14 S48 2 S28 14 S32 36 S52 50 S72 70 S66 92 S44 98 S24 86 S30 64 S52 46 S70 28 S68 12",
     "M50 44 S30 34 S30 12 S50 2 S70 12 S70 34 S50 46 S28 62 S26 86 S50 98 S74 86 S72 62 S50 45",
     "M76 8 S50 3 S30 18 S40 38 S58 52 S66 76 S50 97 S32 84 S38 60 S58 38 S78 14",
     "M56 3 S36 12 S34 34 S56 46 S70 66 S64 92 S42 97 S28 82 S38 60 S58 44 S70 22 S56 4",
   },
-  { /* 9: a straight leg; a bent leg; a curled leg; a small head */
+  { /* ways to write 9: a straight leg; a bent leg; a curled leg; a small head */
     "M72 18 S54 3 S30 12 S22 34 S38 48 S60 40 C73 16 S70 56 S64 99",
     "M70 14 S48 3 S26 16 S22 38 S40 50 S62 40 S72 16 S72 46 S62 76 S42 99",
     "M72 20 S56 3 S30 10 S20 34 S36 52 S62 44 S76 20 S76 52 S68 84 S46 98 S24 88",
@@ -107,7 +107,6 @@ static float dice_normal(Dice *dice, float deviation) {
 
 /* ---- from skeleton to line segments ------------------------------------------------------- */
 
-/* A short segment of the pen's path. */
 typedef struct {
   float x0, y0, x1, y1, radius;
 } Segment;
@@ -156,7 +155,7 @@ static Place hand_place(const Hand *hand, char pen, float x, float y) {
                  hand->sine * wide + hand->cosine * bent_v};
 }
 
-/* Reads a path's points, moves them at random and distorts them by `hand`. Returns their number. */
+/* Reads a path's points, moves each at random and applies `hand` to it. Returns the point count. */
 static int read_path(const char *path, Dice *dice, const Hand *hand, Place place[MAX_POINTS]) {
   int count = 0, x, y, length;
   for (char pen; count < MAX_POINTS && sscanf(path, " %c%d %d%n", &pen, &x, &y, &length) == 3;
@@ -177,7 +176,8 @@ static float curve(float a, float b, float c, float d, float t) {
 }
 
 /* Appends the span of a curve between place[from] and the next place. The curve goes from
-   place[first] to place[last]. Its two end points serve as their own neighbours. */
+   place[first] to place[last]. At either end of the curve, the end point also serves as its own
+   missing neighbour. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
   const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
               d = place[from + 2 <= last ? from + 2 : from + 1];
@@ -209,7 +209,8 @@ typedef struct {
 
 enum { EDGE = 1 }; /* width in pixels of the edge between ink and paper */
 
-/* Centres the drawing in the box. Scales it so that its ink's longer side has `size` pixels. */
+/* Centres the drawing in the box. Scales it so that its longer side, with ink, has `size` pixels.
+ */
 static void fit(Drawing *drawing, Nib nib, float size) {
   Segment *s = drawing->segment;
   float left = s[0].x0, right = left, top = s[0].y0, bottom = top;
@@ -254,7 +255,7 @@ static void ink(const Segment *s, double *box) {
     }
 }
 
-/* Draws a skeleton, changed as a random writer would write it. */
+/* Draws a skeleton as a random writer would write it. */
 static void draw_path(Dice *dice, const char *path, uint8_t *pixels) {
   const Hand hand = hand_random(dice);
   Place place[MAX_POINTS];

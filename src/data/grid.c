@@ -5,8 +5,9 @@
 
 /* ---- the largest value -------------------------------------------------------------------- */
 
-/* Dilates `count` values, `step` apart in a grid: each becomes the maximum of 2 radius + 1 values.
-   Doubles a window's length until two windows cover that many. scratch: (count + 2 radius). */
+/* Replaces each of `count` values, which lie `step` bytes apart, by the maximum of the 2 radius + 1
+   values around it. First computes maxima of windows, whose length doubles until two windows cover
+   2 radius + 1 values. scratch: (count + 2 radius). */
 static void dilate_line(uint8_t *line, int count, int step, int radius, uint8_t *scratch) {
   const int end = count + 2 * radius, window = 2 * radius + 1;
   int length = 1; /* length of a window; scratch[i] is the maximum of the window that starts at i */

@@ -1,6 +1,6 @@
 /* Filters for pictures. A picture is a grid (height, width) of fewer than 8 million bytes. The time
-   of a filter is proportional to this number. The time of grid_dilate also grows with the logarithm
-   of the radius. */
+   of a filter is proportional to the number of bytes. The time of grid_dilate also grows with the
+   logarithm of the radius. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 
 #include "base/sizes.h"
 
-/* Replaces each value by the largest value of the square that reaches `radius` values to each side.
-   Outside the grid, all values count as 0. Returns false if memory runs out. */
+/* Replaces each value by the largest value in the square of side 2 radius + 1 around it. Outside
+   the grid, all values count as 0. Returns false if memory runs out. */
 bool grid_dilate(uint8_t *grid, int width, int height, int radius);
 
 /* Copies a digit (height, width) with values 0 to 255 to a page (side, side) that is all zeros. The
@@ -38,7 +38,6 @@ static inline Box box_around(Box a, Box b) {
                max_int(a.bottom, b.bottom)};
 }
 
-/* A region of connected pixels. */
 typedef struct {
   Box box;
   int pixels;
@@ -47,5 +46,6 @@ typedef struct {
 
 /* Finds the regions of connected pixels that are not 0, in the order of their first pixels. Pixels
    that touch at sides or corners are connected. Sets labels (height, width) to 1 + the region's
-   index or to 0. Returns *count regions, which the caller frees, or NULL if memory runs out. */
+   index, or to 0 where `grid` is 0. Returns *count regions, which the caller frees, or NULL if
+   memory runs out. */
 Region *grid_regions(const uint8_t *grid, int width, int height, int32_t *labels, int *count);

@@ -23,7 +23,7 @@ static void free_array(void *array) {
   free((Array *)array - 1);
 }
 
-/* Zeroes new memory: stb 2.27 reads a JPEG's tables even if the file does not contain them. */
+/* Zeroes new memory because stb 2.27 reads a JPEG's tables even if the file has none. */
 static void *resize_array(void *array, size_t size) {
   Array *old = array ? (Array *)array - 1 : NULL;
   const size_t old_size = old ? old->size : 0;
@@ -42,14 +42,14 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
 #define STBI_ONLY_PNM
-#define STBI_NO_GIF /* version 2.27 declares the GIF reader nevertheless */
+#define STBI_NO_GIF /* without it, stb 2.27 declares the GIF reader */
 #define STBI_NO_STDIO
-#ifndef __clang_analyzer__ /* keeps stb's code from the analyzer */
+#ifndef __clang_analyzer__ /* the analyzer skips stb's code */
 #define STB_IMAGE_IMPLEMENTATION
 #define STBIDEF static __attribute__((unused))
 #endif
-/* Compilers warn about version 2.27, which declares the first of these names and defines the
-   second. Later versions have only the first name. Nothing here uses the function. */
+/* Version 2.27 of stb_image.h declares the first of these names and defines the second, so
+   compilers warn. Later versions have only the first name. Nothing here uses the function. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include <stb/stb_image.h>
 
@@ -88,14 +88,14 @@ static uint8_t *read_file(const char *path, int *length, Error *error) {
 }
 
 /* Returns true if a JPEG has a Huffman table of more than 256 codes. Version 2.27 of stb would
-   write past its array. Like stb, this function takes every 0xff 0xc4 as the start of tables, and
-   takes bytes past the end as zeros. */
+   write such a table past the end of an array. Like stb, this function takes every 0xff 0xc4 as the
+   start of tables, and bytes past the end of the file as zeros. */
 static bool has_vast_table(const uint8_t *bytes, int length) {
   if (length < 1 || bytes[0] != 0xff) return false; /* not a JPEG */
   for (int at = 0; at + 4 < length; at++) {
     if (bytes[at] != 0xff || bytes[at + 1] != 0xc4) continue;
     int left = bytes[at + 2] * 256 + bytes[at + 3] - 2, table = at + 4;
-    while (left > 0 && table < length && (bytes[table] & 0xef) < 4) { /* stb refuses other tables */
+    while (left > 0 && table < length && (bytes[table] & 0xef) < 4) { /* stb has tables 0 to 3 */
       int codes = 0;
       for (int i = 1; i <= 16 && table + i < length; i++) codes += bytes[table + i];
       if (codes > 256) return true;
@@ -106,8 +106,8 @@ static bool has_vast_table(const uint8_t *bytes, int length) {
   return false;
 }
 
-/* Counts the scans of a JPEG as stb does: skips each segment by its length, and a scan's data up to
-   the next marker. A marker is 0xff and then a code that is not 0, 0xff or a restart code. */
+/* Counts the scans of a JPEG as stb does: skips each segment by its length, and skips a scan's data
+   up to the next marker. A marker is 0xff and then a code that is not 0, 0xff or a restart code. */
 static int count_scans(const uint8_t *bytes, int length) {
   enum { RESTART = 0xd0, RESTARTS = 8, END = 0xd9, SCAN = 0xda };
   int scans = 0, at = 2;
@@ -162,7 +162,7 @@ typedef struct {
   bool little;
 } Tiff;
 
-/* Returns the number of 2 or 4 bytes at index `at`, or 0 if it extends past the end. */
+/* Reads the integer at index `at`, which has 2 or 4 bytes. Returns 0 if it extends past the end. */
 static uint32_t number_at(const Tiff *tiff, size_t at, size_t bytes) {
   uint32_t number = 0;
   if (at > tiff->length || bytes > tiff->length - at) return 0;
@@ -215,7 +215,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
-  else if (errno == ENOMEM) /* stb's message may be about another format */
+  else if (errno == ENOMEM) /* stb's message may be about a format of other files */
     error_set(error, "no memory to read %s", path);
   else
     error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",
@@ -223,7 +223,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   return NULL;
 }
 
-/* Returns level (x, y) of the shrunk picture: the mean of the file's pixels there, over white. */
+/* Returns level (x, y) of the shrunk picture: the mean of its pixels on a white background. */
 static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   const int right = x + 1 < grey->width / shrunk ? (x + 1) * shrunk : grey->width;
   const int bottom = y + 1 < grey->height / shrunk ? (y + 1) * shrunk : grey->height;
@@ -238,7 +238,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Turns place (x, y) of a stored picture (height, width) into its index in the upright picture. */
+/* Returns the index in the upright picture of pixel (x, y) of the stored one (height, width). */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

@@ -3,14 +3,14 @@
 #include <math.h>
 #include <string.h>
 
-/* The ink of a picture. Ink stands out from the ground around it, even if the light is uneven. */
+/* The ink of a picture. Ink stands out from its background, even if the light is uneven. */
 typedef struct {
   int width, height;
-  int scale;         /* the widest stroke of a pen in pixels; a wider dark area counts as ground */
-  int noise;         /* the greatest contrast that a pixel of ground may have */
-  uint8_t *contrast; /* (height, width): how far each pixel stands out from the ground around it */
-  int32_t *labels;   /* (height, width): 1 + the piece's index; 0 on ground */
-  Region *pieces;    /* connected ink, later joined into digits; part_of is -1 if it is left out */
+  int scale;         /* widest stroke of a pen in pixels; a wider area is background, not ink */
+  int noise;         /* the greatest contrast that a pixel of the background may have */
+  uint8_t *contrast; /* (height, width): how far each pixel stands out from the background */
+  int32_t *labels;   /* (height, width): 1 + index of the pixel's piece; 0 for background */
+  Region *pieces;    /* connected areas of ink; part_of is -1 for a piece that is ignored */
   int count;         /* number of pieces */
 } Ink;
 
@@ -26,10 +26,11 @@ static int level_at(const Image *image, int x, int y) {
   return image->level[y * image->width + x];
 }
 
-/* Sets ink->contrast. Ink is light if the differences between pixels and their surroundings have a
-   positive skewness, because ink differs much but covers few pixels. Shadows have little effect:
-   their edges have differences of both signs. The contrast of dark ink is the share of the ground's
-   light that the ink takes. The contrast of light ink, such as chalk, is the light that it adds. */
+/* Sets ink->contrast. First decides whether the ink is light. Ink differs much from its
+   surroundings but covers few pixels, so the differences have a positive skewness if the ink is
+   light. Shadows have little effect: at their edges, differences have both signs. The contrast of
+   dark ink is 255 times the fraction of the background's light that the ink takes away. The
+   contrast of light ink, such as chalk, is the light that the ink adds. */
 static bool find_contrast(const Image *image, Ink *ink) {
   const int count = ink->width * ink->height;
   uint8_t *ground = make_array(ground, count);
@@ -48,7 +49,7 @@ static bool find_contrast(const Image *image, Ink *ink) {
     memcpy(ground, image->level, (size_t)ink->width * (size_t)ink->height);
     if (light) invert(ground, count);
   }
-  /* A closing fills every dark place that is too small for a square of `scale` pixels. It does not
+  /* A closing fills every dark place that is too small for a square of side `scale`. It does not
      change larger places or straight edges (Serra, "Image analysis and mathematical morphology",
      1982). */
   for (int twice = 0; good && twice < 2; twice++) {
@@ -72,9 +73,9 @@ static int value_of_rank(const int histogram[256], int rank) {
   return value;
 }
 
-/* Measures the noise of the ground and subtracts the median from all contrasts. Most pixels are
-   ground, so the median is a contrast of ground. Returns the strongest contrast, without the
-   strongest 10,000th of the pixels. */
+/* Measures the noise of the background and subtracts the median contrast from every contrast. Most
+   pixels are background, so the median is a contrast of background. Returns the strongest contrast,
+   ignoring the strongest 10,000th of the pixels. */
 static int find_noise(Ink *ink) {
   enum { DEVIATIONS = 4 }; /* 4 median deviations are 2.7 standard deviations of normal noise */
   int values[256] = {0}, deviations[256] = {0};
@@ -87,14 +88,14 @@ static int find_noise(Ink *ink) {
   return max_int(0, value_of_rank(values, count - 1 - count / 10000) - median);
 }
 
-/* A pixel is ink only if it has at least this share of the picture's strongest contrast. */
+/* A pixel is ink only if it has at least this fraction of the picture's strongest contrast. */
 static const double INK_SHARE = 0.3;
 
-/* Finds dark ink on light ground or light ink on dark ground, and divides it into pieces. Finds no
-   pieces if nothing stands out. Returns false if memory runs out. */
+/* Finds dark ink on a light background or light ink on a dark background, and divides it into
+   pieces. Finds no pieces if nothing stands out. Returns false if memory runs out. */
 static bool find_ink(const Image *image, Ink *ink) {
   enum { LEAST_CONTRAST = 20 }; /* the strongest contrast must be at least 20 of 255 */
-  enum { SMALL = 48 }; /* pixels; strokes this wide are read even in a picture only twice as wide */
+  enum { SMALL = 48 }; /* pixels; a stroke up to this width may fill half of a picture's side */
   const int side = min_int(image->width, image->height), count = image->width * image->height;
   *ink = (Ink){.width = image->width,
                .height = image->height,
@@ -122,7 +123,6 @@ static void free_ink(Ink *ink) {
 
 /* ---- from pieces to digits ---------------------------------------------------------------- */
 
-/* Returns true if the piece touches the picture's border. */
 static bool at_border(const Ink *ink, const Region *r) {
   return r->box.left == 0 || r->box.top == 0 || r->box.right == ink->width ||
          r->box.bottom == ink->height;
@@ -225,8 +225,8 @@ static int by_line(const void *a, const void *b) {
   return x->start != y->start ? (x->start > y->start) - (x->start < y->start) : x->line - y->line;
 }
 
-/* Adds each digit, from left to right, to the line whose last digit is at about the same height:
-   their centres differ by at most half of the taller digit's height. If there is no such line,
+/* Adds each digit, from left to right, to the line whose last digit is about level with it: the
+   centres of the two differ by at most half of the taller digit's height. If there is no such line,
    starts a new line. Returns the mean slope of the lines. */
 static double find_lines(Written *w, int count, double slope) {
   int last[PHOTOGRAPH_MOST], lines = 0;
@@ -260,7 +260,7 @@ static double find_lines(Written *w, int count, double slope) {
    too few digits. */
 static double put_in_order(Region **digits, int count, int *rows) {
   enum { LEAST_TELLING = 3 };
-  static const double STEEPEST = 0.21, LEVEL = 0.03; /* slopes of 12 and 2 degrees */
+  static const double STEEPEST = 0.21, LEVEL = 0.03; /* slopes of about 12 and 2 degrees */
   Written w[PHOTOGRAPH_MOST];
   for (int i = 0; i < count; i++) {
     const Box b = digits[i]->box;
@@ -282,8 +282,9 @@ static double put_in_order(Region **digits, int count, int *rows) {
 
 /* ---- from a digit's ink to a row of MNIST ------------------------------------------------- */
 
-/* Leaves out the noise at both ends: lines *first to *end - 1 remain. A line is noise if it has
-   less than 2% of the ink of the fullest line. */
+/* Sets *first and *end so that the lines *first to *end - 1 hold the digit. A line is a row or a
+   column of pixels; sums[i] is the ink of line i. The lines left out at both ends are noise: each
+   has less than 2% of the ink of the fullest line. */
 static void trim(const double *sums, int lines, int *first, int *end) {
   double fullest = 0;
   for (int i = 0; i < lines; i++) fullest = fmax(fullest, sums[i]);
@@ -326,7 +327,7 @@ static bool normalise(const double *level, int width, Box box, int side, uint8_t
 }
 
 /* Cuts out a digit's ink and the pale pixels that may be its soft edge. Turns the digit so that a
-   line with this slope becomes level. Then sizes and centres the digit. */
+   line of digits with this slope becomes level. Then sizes and centres the digit. */
 static bool read_digit(const Ink *ink, const Region *digit, double slope, int side,
                        uint8_t *pixels) {
   enum { EDGE = 8, LEAST_EDGE = 2 }; /* edge width in pixels: scale / EDGE, at least LEAST_EDGE */
