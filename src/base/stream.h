@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Waits until the descriptor can be read. Returns false with errno EINTR after a signal, or when
-   `abandoned`, which may be NULL, points to true. */
+/* Waits until the descriptor can be read. Returns false with errno EINTR if a signal arrives or if
+   `abandoned` points to true. `abandoned` may be NULL. */
 bool stream_wait(int file, const atomic_bool *abandoned);
 
 /* Opens a file as a stream that cannot seek. A read waits for data, and fails with EINTR after a

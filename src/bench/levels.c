@@ -22,7 +22,7 @@
 #include "engine/loader.h"
 
 enum { CLASSES = 10, LEAST_EPOCHS = 3, RUN_EPOCHS = 10, MOST_AT_ONCE = 64 };
-static const double ENOUGH = 2; /* if timed epochs last this many seconds, LEAST_EPOCHS suffice */
+static const double ENOUGH = 2; /* timing ends after these seconds if LEAST_EPOCHS are done */
 
 /* Levels that engine.h does not have: cuBLAS, and the engine that runs on the CPU. */
 enum { CUBLAS = FUSION_EXERCISE + 1, CPU };

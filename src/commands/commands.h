@@ -71,8 +71,8 @@ bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
 
-/* Returns the name of a given option that needs test or validation rows, or NULL if there is no
-   such option. See run_files.c. */
+/* Returns the name of an option that was given and needs test or validation rows, or NULL if there
+   is none. See run_files.c. */
 const char *run_files_judged(const Options *options);
 
 /* Tests whether the network, the log and the pictures could be written. Writes nothing. See

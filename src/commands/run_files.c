@@ -183,8 +183,8 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Returns false if reading the saved options back would change them. A line of a configuration has
-   at most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
+/* Returns false if reading the saved options back would change them. In a configuration file, a
+   line has at most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
 static bool can_be_loaded(const Options *o, const char *save, Error *error) {
   Options loaded;
   Error why = {.text = "not UTF-8"};

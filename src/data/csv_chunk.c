@@ -19,10 +19,10 @@ typedef struct {
   CsvColumns *columns;
   const char *wanted; /* the label column's name; NULL means any usual name */
   size_t rank;        /* rank of the name found: 0 for `wanted`, i + 1 for labels[i] in see_field */
-  size_t row_number;  /* the column that numbers the rows, or CSV_NONE */
+  size_t row_number;  /* index of a column that numbers the rows, or CSV_NONE */
   bool word, empty;   /* the first field is a word; the first field is empty */
   bool numbers;       /* all fields after the first are numbers */
-  bool counts;        /* the fields count up from 0 or from 1; the first field may be a word */
+  bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
   long last;          /* the number in the previous field */
 } FirstLine;
 

@@ -36,7 +36,7 @@ typedef struct Chunk {
   uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */
-  uint64_t blank;          /* the number of the first blank line after the rows, or CSV_NONE */
+  uint64_t blank;          /* line number of the first blank line after the rows, or CSV_NONE */
   Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counted from 1; 0 means the whole line */
@@ -58,10 +58,10 @@ typedef struct {
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 
 /* Learns the columns, the separator and the label's column from the first line of file `name`. The
-   line is a header if its first field cannot start a number, if it names the label's column, or if
-   it counts columns from 0 or 1, as pandas does. `wanted` is the label column's name, in upper or
-   lower case; NULL means a usual name. Returns false if the line is blank or badly quoted, or if it
-   names a column of row numbers. */
+   line is a header if its first field cannot start a number, if a field names the label's column,
+   or if the fields number the columns from 0 or 1, as pandas does. `wanted` is the label column's
+   name, in upper or lower case; NULL means a usual name. Returns false if the line is blank or
+   badly quoted, or if it has a column of row numbers. */
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error);
 

@@ -36,7 +36,7 @@ struct DatasetReader {
 
   /* The mutex guards the next fields, which all threads share. */
   pthread_mutex_t mutex;
-  pthread_cond_t turn;        /* wakes a worker, which may read the source or must stop */
+  pthread_cond_t turn;        /* tells a worker that it may read the source or must stop */
   pthread_cond_t ready;       /* tells the consumer that a chunk has been parsed */
   bool reading;               /* a worker is reading the source */
   bool ended;                 /* no worker will read the source again */

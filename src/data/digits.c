@@ -209,8 +209,7 @@ typedef struct {
 
 enum { EDGE = 1 }; /* width in pixels of the edge between ink and paper */
 
-/* Centres the drawing in the box. Scales it so that its longer side, with ink, has `size` pixels.
- */
+/* Centres the drawing in the box and scales it: the longer side of its ink gets `size` pixels. */
 static void fit(Drawing *drawing, Nib nib, float size) {
   Segment *s = drawing->segment;
   float left = s[0].x0, right = left, top = s[0].y0, bottom = top;

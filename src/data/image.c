@@ -143,7 +143,8 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
                      "%s is a JPEG of %d scans of %d x %d pixels: up to %d pixels in all scans "
                      "together can be read",
                      path, scans, width, height, IMAGE_MAX_SCANNED);
-  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length)) /* stb reads past the end */
+  /* stb reads past the end of the pixels of a PGM or PPM with 16 bits per level. */
+  if (bytes[0] == 'P' && stbi_is_16_bit_from_memory(bytes, length))
     return error_set(error, "%s cannot be read as a PGM or PPM: its levels go above 255", path);
   const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* shortest header */
   if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb accepts it */
@@ -215,7 +216,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
-  else if (errno == ENOMEM) /* stb's message may be about a format of other files */
+  else if (errno == ENOMEM) /* stb tries all formats; its message may be about the wrong one */
     error_set(error, "no memory to read %s", path);
   else
     error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",

@@ -139,8 +139,8 @@ static const Region *find_largest(const Ink *ink) {
   return largest[largest[0] == NULL];
 }
 
-/* Returns true if two pieces belong to one digit, such as the roof of a 5 and its rest: one piece
-   is small, and their boxes overlap or nearly overlap. */
+/* Returns true if two pieces belong to one digit, as do the top bar of a 5 and the rest of the 5:
+   one of the two is small, and their boxes overlap or nearly overlap. */
 static bool belong(Box a, Box b) {
   enum { GAP = 12 }; /* the gap is at most 1 / GAP of the higher piece's height */
   const int higher = max_int(box_height(a), box_height(b)), near = higher / GAP;
@@ -178,7 +178,7 @@ static int digit_of(const Ink *ink, int piece) {
    there are too many pieces. A digit has at least 2/5 of the largest digit's extent and 1/4 of its
    height, and is at most 3 times as wide as high. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
-  enum { LEAST = 12 }; /* pieces below 1 / LEAST of the largest piece's extent are dust */
+  enum { LEAST = 12 }; /* a piece with less than 1 / LEAST of the largest piece's extent is dust */
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -304,7 +304,7 @@ static double mean_ink(const double *level, int width, double x0, double x1, dou
   return sum / ((x1 - x0) * (y1 - y0));
 }
 
-/* Sizes and centres the ink in `box` like MNIST's digits. `level` is `width` pixels wide. The
+/* Sizes and centres the ink in `box` as MNIST's digits are. `level` is `width` pixels wide. The
    strongest pixel becomes 255. Scaling makes thin lines grey, but MNIST has no pale digits. */
 static bool normalise(const double *level, int width, Box box, int side, uint8_t *pixels) {
   enum { MNIST_BOX = 20, MNIST_SIDE = 28 }; /* pixels: side of a digit, side of a picture */
