@@ -25,7 +25,7 @@ bool text_is_utf8(const char *text) {
   return !*text;
 }
 
-/* Returns true for ASCII's control characters and for U+0080 to U+009F. Terminals obey both. */
+/* Returns true for ASCII's control characters and for U+0080 to U+009F. Terminals obey them all. */
 static bool is_control(const char *character) {
   const unsigned char first = (unsigned char)character[0], second = (unsigned char)character[1];
   return first < ' ' || first == 0x7f || (first == 0xc2 && second < 0xa0);

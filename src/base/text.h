@@ -36,7 +36,7 @@ typedef struct {
 
 ShortText text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns a copy of the text made by text_printable. */
+/* Returns a copy of the text with escapes for what is not printable (see text_printable). */
 ShortText text_shown(const char *text);
 
 /* Returns the plural ending of a noun: "s", or "" if the count is 1. */

@@ -10,15 +10,15 @@ extern const OptionKind option_whole, /* int in [low, high] of the row */
     option_number_or_auto,            /* float in [low, high] of the row; NAN stands for "auto" */
     option_yes_no,                    /* bool; if the option has no argument, giving it means yes */
     option_choice,                    /* int or enum: index of the chosen word in row->choices */
-    option_strengths,                 /* AugmentStrengths; row->choices names its kinds */
+    option_strengths,                 /* AugmentStrengths; row->choices names the augmentations */
     option_word,                      /* const char *, any text; the text is not copied */
     option_path,                      /* char[OPTIONS_PATH] */
     option_name,                      /* char[OPTIONS_PATH], any text of one line */
     option_path_or_none,              /* char[OPTIONS_PATH]: a path, "none" or "auto" */
     option_paths,                     /* PathList; each use of the option adds a path */
-    option_share_or_path,             /* char[OPTIONS_PATH]: a fraction up to high, or a path */
+    option_share_or_path,             /* char[OPTIONS_PATH]: a path, or a fraction up to `high` */
     option_sizes,                     /* HiddenSizes */
-    option_shares;                    /* DropoutShares; each share is in [low, high] of the row */
+    option_shares;                    /* DropoutShares; each value is in [low, high] of the row */
 
 enum { OPTIONS_PATH = 1024 }; /* bytes of a file's name, including the final 0 */
 enum { OPTIONS_LOADS = 32 };

@@ -50,8 +50,8 @@ static const OptionRow *row_of(const OptionTable *table, int code) {
   return NULL;
 }
 
-/* Sets *error after getopt_long has returned '?' or ':' and set optopt: to the code of a row (see
-   code_of), to an unknown letter, or to 0 for an unknown long name. */
+/* Sets *error after getopt_long has returned '?' or ':'. getopt_long has set optopt to the code of
+   a row (see code_of), to an unknown letter, or to 0 for an unknown long name. */
 static OptionsResult wrong_usage(const OptionTable *table, const OptionRow *row, bool missing,
                                  const char *given, Error *error) {
   if (row && missing)

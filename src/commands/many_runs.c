@@ -65,8 +65,8 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- number of workers ---------------------------------------------------------------------- */
 
-/* On the CPU, returns one worker per thread, but no more than can train networks of the first run's
-   size in half of the memory. On a GPU, returns 1; open_members may add workers. */
+/* Returns the number of workers. On the CPU there is one per thread, but no more than can train
+   networks of the first run's size in half of the memory. On a GPU, returns 1. */
 static int count_workers(const Team *team) {
   const Trainer *first = team->trainer[0];
   const EngineConfig *c = &first->engine->config;

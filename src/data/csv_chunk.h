@@ -59,9 +59,9 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
 
 /* Learns the columns, the separator and the label's column from the first line of file `name`. The
    line is a header if its first field cannot start a number, if a field names the label's column,
-   or if the fields number the columns from 0 or 1, as pandas does. `wanted` is the label column's
-   name, in upper or lower case; NULL means a usual name. Returns false if the line is blank or
-   badly quoted, or if it has a column of row numbers. */
+   or if the fields are the columns' numbers from 0 or 1, as pandas writes them. `wanted` is the
+   label column's name, in upper or lower case; NULL means a usual name. Returns false if the line
+   is blank or badly quoted, or if it has a column of row numbers. */
 bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
                     CsvColumns *columns, Error *error);
 

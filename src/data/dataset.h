@@ -45,8 +45,8 @@ int dataset_inputs(const DatasetReader *reader); /* pixels per row */
 
 /* Returns an upper bound of the number of rows. For a file that is not packed, the bound follows
    from the file's size. The rows of a pipe or an archive are counted, so the call waits until they
-   are parsed. It returns most + 1 once it has counted more than `most` rows, or if parsing must
-   pause for lack of free chunks. `most` must be below 2^64 - 1. */
+   are parsed. The call returns most + 1 once it has counted more than `most` rows, or if parsing
+   must pause for lack of free chunks. `most` must be below 2^64 - 1. */
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most);
 
 /* Returns the source that is being read. If the file is opened again later and source->stamp

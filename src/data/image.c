@@ -239,7 +239,7 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
   return (uint8_t)((sum + count / 2) / count);
 }
 
-/* Returns the index in the upright picture of pixel (x, y) of the stored one (height, width). */
+/* Turns pixel (x, y) of the stored picture (height, width) into an index of the upright picture. */
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);

@@ -168,7 +168,7 @@ static int join_pieces(Region **pieces, int count) {
   return count;
 }
 
-/* Returns the index of the digit that a piece belongs to, or -1. */
+/* Returns the index of the digit that a piece belongs to, or -1 if the piece is ignored. */
 static int digit_of(const Ink *ink, int piece) {
   while (piece >= 0 && ink->pieces[piece].part_of != piece) piece = ink->pieces[piece].part_of;
   return piece;
