@@ -1,15 +1,15 @@
-/* Finds the digits in a picture, puts them in reading order, and makes each a row like MNIST's. */
+/* Finds the digits in a picture, puts them in reading order, and makes each a row of pixels. */
 #pragma once
 
 #include "data/grid.h"
 #include "data/image.h"
 
-enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* maximum number of digits; maximum side */
+enum { PHOTOGRAPH_MOST = 100, PHOTOGRAPH_SIDE = 64 }; /* maximum digits; maximum side in pixels */
 
 typedef struct {
   int count;                /* number of digits, at least 1 */
-  Box box[PHOTOGRAPH_MOST]; /* box around each digit's ink, in pixels of the file turned upright */
-  int row[PHOTOGRAPH_MOST]; /* the line of each digit, counted from 0 at the top */
+  Box box[PHOTOGRAPH_MOST]; /* box around each digit's ink, in pixels of the upright picture */
+  int row[PHOTOGRAPH_MOST]; /* the line of text with each digit, counted from 0 at the top */
   /* (count, side, side): 0 is background, 255 is ink */
   uint8_t pixels[PHOTOGRAPH_MOST * PHOTOGRAPH_SIDE * PHOTOGRAPH_SIDE];
 } Photograph;

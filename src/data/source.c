@@ -57,7 +57,7 @@ static size_t read_file(Source *source, void *bytes, size_t size) {
   }
 }
 
-/* Moves the unused input to the front of source->input and reads more. Returns false at the end. */
+/* Moves unused input to the front of source->input and reads more. Returns false if none came. */
 static bool read_input(Source *source) {
   z_stream *stream = &source->stream;
   memmove(source->input, stream->next_in, stream->avail_in);
@@ -70,7 +70,7 @@ static bool read_input(Source *source) {
 
 /* ---- the data ---------------------------------------------------------------------------- */
 
-/* copy and unpack return the number of bytes written. At the data's end they set ended or error. */
+/* copy and unpack return the number of bytes written. After all data, they set ended or error. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;

@@ -23,17 +23,17 @@ enum { SOURCE_INPUT = 1 << 16 };
    may read the fields from name to error. */
 typedef struct {
   const char *name;  /* the file's name in messages */
-  struct stat stamp; /* the file's stamp when it was opened */
+  struct stat stamp; /* the result of fstat when the file was opened */
   bool once;         /* true for a pipe, a device or standard input, which can be read only once */
   bool packed;       /* the file is a gzip archive */
   uint64_t size;     /* the size of the file itself, packed or not; 0 if unknown */
   uint64_t offset;   /* bytes of the file read so far */
   bool ended;
-  Error error; /* why the source ended too early, or empty */
+  Error error; /* why the source ended too early; "" if it did not */
 
   int file;
-  atomic_bool abandoned; /* if true, no read waits for a pipe's writer any longer */
-  z_stream stream; /* next_in points to avail_in bytes, packed or not, that are read but not used */
+  atomic_bool abandoned; /* true makes all reads stop waiting for a pipe's writer */
+  z_stream stream;       /* next_in points to avail_in bytes of `input` that are not yet used */
   unsigned char input[SOURCE_INPUT];
 } Source;
 

@@ -4,9 +4,9 @@
 
 #include "base/random.h"
 
-static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; the class's number is added */
+static const uint64_t STREAM = 0x73706c6974ull << 16; /* "split"; split_takes adds the label */
 
-/* Returns the first row of interval j. 1e-6 undoes rounding, as in 9 / 0.009 > 1000. */
+/* Returns the first row of interval j. Subtracts 1e-6 because 9 / 0.009 is above 1000. */
 static uint64_t begin_of(const Split *split, uint64_t j) {
   return (uint64_t)ceil((double)j / split->share - 1e-6);
 }

@@ -15,7 +15,7 @@ static int labels_that_occur(const DataSummary *s) {
 }
 
 bool data_is_sorted(const DataSummary *s, bool so_far) {
-  enum { FEWEST = 64 }; /* if fewer label changes are expected, any order could be chance */
+  enum { FEWEST = 64 }; /* with fewer expected label changes, a sorted order may be chance */
   const double rows = (double)s->rows;
   double changes = rows;
   for (int c = 0; c < s->classes; c++)
@@ -80,12 +80,12 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 static const ShortText nothing = {""};
 
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* a streamed run has already reported this */
+  return trained || !s->sorted || s->streamed /* the trainer warns of streamed rows */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
-/* Names the first range of labels without rows, such as 2 to 9. */
+/* Remarks on the first range of labels that no row has, such as 2 to 9. */
 static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) {
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
@@ -134,7 +134,7 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
                      (double)trained->greatest / s->greatest);
 }
 
-/* Remarks if pixels seem inverted: the mean is far from the training mean m, nearer to most - m. */
+/* Remarks if pixels seem inverted: the mean is far from the training mean m, closer to most - m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
   if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);

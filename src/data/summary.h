@@ -38,7 +38,7 @@ ShortText data_text(const DataSummary *summary);
 char *data_to_json(const DataSummary *summary);
 bool data_from_json(DataSummary *summary, const char *text);
 
-/* Returns true if both are summaries of the same file, or if their numbers are equal. */
+/* Returns true if both summarise the same file, or have the same row counts and mean pixel. */
 bool data_are_equal(const DataSummary *a, const DataSummary *b);
 
 /* Calls `say` with a line for each remark on the rows of file `name`; the line says what to do.

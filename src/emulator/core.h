@@ -33,7 +33,7 @@ struct Lane {
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
   int value;            /* the lane's term of the sum that emulator_barrier returns */
-  int groups;           /* number of groups of asynchronous copies that the lane has closed */
+  int groups;           /* number of asynchronous copy groups that the lane has closed */
   uintptr_t pc;         /* the address in the code where the lane waits */
   uint16_t clock[WARP]; /* the lane's vector clock over its warp; a barrier resets it */
 };
@@ -49,18 +49,18 @@ struct Call {
 };
 
 extern Lane *lane;        /* the running lane; NULL outside of kernels */
-extern const Lane *meets; /* a lane of the warp that runs `combine` (emulator_meet) */
+extern const Lane *meets; /* while a `combine` runs (see emulator_meet): a lane of its warp */
 extern bool failed;       /* true once the launch has failed */
 
 /* Makes a fiber for l on `stack`, which has stack_bytes bytes. run_warp can then enter l. */
 constexpr size_t STACK = 512 << 10; /* bytes of a stack, which holds a thread's local memory */
 void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, size_t stack_bytes);
 bool is_stack(uintptr_t address);      /* true for an address in a lane's stack */
-bool is_host_stack(uintptr_t address); /* true for the stack of emulator_call's function */
+bool is_host_stack(uintptr_t address); /* true for the stack of a running emulator_call */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading that emulator_print() has set */
-/* Runs the lanes of a warp until all wait or have ended, or until it has entered lanes `most`
-   times. Returns true if a lane ran. */
+/* Runs the lanes of a warp until all wait or have ended, or until lanes were entered `most`
+   times in all. Returns true if a lane ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);
@@ -108,22 +108,22 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
    before the address. Returns NULL if the address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
-Region *guarded_by(uintptr_t address); /* returns the array after the address's guard page */
+Region *guarded_by(uintptr_t address); /* returns the array that follows the page of `address` */
 /* Returns true if the address belongs to data of the emulator or the compiler: an index such as
    threadIdx, or the flag that says whether a static variable is initialised. */
 bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address);       /* true for code, constants and is_no_variable() */
+bool is_of_program(uintptr_t address);       /* true for code, constants, or if is_no_variable() */
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
 
-extern bool watched; /* true if the kernels are compiled with the watch */
+extern bool watched; /* true if the kernels are compiled with calls to the watch (watch.cpp) */
 void access(const volatile void *at, size_t size, bool write, bool atomic, uintptr_t pc);
 void watch_launch();
 void watch_block(unsigned number);
 void watch_barrier();
-/* Tells the watch that a warp's lanes have met; `there` is the mask of these lanes. */
+/* Tells the watch that the lanes of a warp in mask `there` have met in emulator_meet. */
 void watch_meeting(Lane *first, unsigned there);
 
 /* ---- counts and findings (findings.cpp) ------------------------------------------------------ */
@@ -147,12 +147,12 @@ void count_requests(const Lane *first, int count);
 void keep_launch();
 
 std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Adds a finding or, if there is one with this kind and these places, counts it again. In `text`,
+/* Adds a finding. If there is one with the same kind, a and b, only adds 1 to its count. In `text`,
    %A and %B stand for the source lines of a and b. */
 void find_wrong(const char *kind, const std::string &text, uintptr_t a, uintptr_t b = 0);
 std::string who(unsigned block, unsigned thread);
 std::string me();
-/* Adds a finding about the running lane or the host, then calls stop(). `text` tells the error. */
+/* Adds a finding about the running lane or the host, then calls stop(). `text` is the message. */
 [[noreturn]] void stop_at(const char *kind, const std::string &text, uintptr_t pc);
 
 } // namespace emulated

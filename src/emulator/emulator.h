@@ -1,6 +1,6 @@
 /* Runs CUDA sources on a CPU. Blocks run one after another. CUDA threads are fibers of one host
-   thread, so every run gives the same result. If a kernel is compiled with the watch, the emulator
-   reports its errors with their source lines, and counts its requests. */
+   thread, so every run gives the same result. If kernels are compiled with the watch (watch.cpp),
+   the emulator reports their errors with source lines, and counts their memory requests. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,10 +27,10 @@ typedef struct {
   uint64_t launches, barriers;
   uint64_t requests, sectors, bytes_used; /* global memory: requests, 32-byte sectors, bytes used */
   uint64_t bytes_once;                    /* distinct bytes read + written, added over launches */
-  uint64_t turns, least_turns;            /* shared memory: passes of the banks; minimum needed */
-  uint64_t atomic_turns;                  /* passes of the banks for atomic operations */
-  uint64_t lanes, slots;                  /* sum over requests: active lanes; warp's lanes */
-  uint64_t lane_steps, step_slots;        /* sum over basic blocks: active lanes; warp's lanes */
+  uint64_t turns, least_turns;            /* shared memory: bank passes made; bank passes needed */
+  uint64_t atomic_turns;                  /* bank passes made by atomic operations */
+  uint64_t lanes, slots;                  /* sums over requests: active lanes; lanes in warp */
+  uint64_t lane_steps, step_slots;        /* sums over basic blocks: active lanes; lanes in warp */
 } EmulatorCounts;
 
 EmulatorCounts emulator_counts(void);
@@ -47,7 +47,7 @@ typedef struct {
 } EmulatorFinding;
 enum { EMULATOR_MOST = 16 };
 
-/* The two halves of emulator_told(), so that a child process can find and its parent can write. */
+/* emulator_told() in two calls: a child process gets the findings, its parent writes the lines. */
 void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST]);
 void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text, size_t size);
 void emulator_forget(void);

@@ -211,7 +211,7 @@ static void pass_barrier() {
   watch_barrier();
 }
 
-/* An asynchronous copy that has not arrived. */
+/* An asynchronous copy that emulator_await_copies has not yet completed. */
 struct Copy {
   void *to;
   size_t size;
@@ -262,7 +262,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
-static std::map<const void *, size_t> allowed; /* bytes that emulator_allow allows */
+static std::map<const void *, size_t> allowed; /* bytes of dynamic shared memory for each kernel */
 
 static void in_kernel(const char *what, uintptr_t pc) {
   if (lane) return;

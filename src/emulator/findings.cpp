@@ -71,7 +71,7 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if 16 lanes form pairs with equal addresses: all n and n ^ 1, or all n and n ^ 2. */
+/* Returns true if 16 lanes agree in pairs: all n and n ^ 1 have one address, or all n and n ^ 2. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -81,7 +81,7 @@ static bool is_shared(const uintptr_t *addresses) {
   return near || far;
 }
 
-/* Counts passes of the 32 banks. A pass serves at most half a warp if each lane accesses 8 bytes,
+/* Counts passes over the 32 banks. A pass serves at most half a warp if each lane accesses 8 bytes,
    and at most a quarter of a warp if each lane accesses 16 bytes. */
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
@@ -114,8 +114,8 @@ static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of
   counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
 }
 
-/* The lanes at the lowest code address make the next request, so that lanes that diverged come
-   together again (Collange, 2011). Stops if a lane in State::FULL has no event left. */
+/* Makes each request from the lanes whose next event has the lowest code address, so that diverged
+   lanes come together again (Collange, 2011). Stops if a lane in State::FULL has no event left. */
 void count_requests(const Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
@@ -227,7 +227,7 @@ static bool is_ours(const std::string &place) {
 
 static const char UNKNOWN[] = "an unknown line";
 
-/* Returns a place like "kernels/exercise.cu:44", and its caller if that is in another file. */
+/* Returns a line like "kernels/exercise.cu:44", and the calling line if it is in another file. */
 static std::string line_of(uintptr_t return_address) {
   if (!return_address) return "";
   look_up({return_address});
@@ -255,7 +255,8 @@ static std::string cost_of(const Site &s) {
                        32 * (double)c.sectors / requests);
 }
 
-/* Returns the number of unneeded bank passes or sectors; 0 if too few sectors are unneeded. */
+/* Returns the number of unneeded bank passes or sectors. For sectors, returns 0 if at least half of
+   their bytes are used or if a request uses at most 32 bytes on average. */
 static double waste_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   if (s.shared) return (double)c.turns - (double)c.least_turns;
@@ -287,8 +288,8 @@ extern "C" void emulator_found(bool costs, EmulatorFinding found[EMULATOR_MOST])
       if (*place) *place -= program_base; /* other processes have another program_base */
 }
 
-/* Reports each kind at each place once. The kinds barrier, barriers, bounds, mask and meeting come
-   first. Omits a read of unwritten memory if a race was found at the same place. */
+/* Reports each kind of finding once per place. The kinds barrier, barriers, bounds, mask and
+   meeting come first. Omits a read of unwritten memory if a race was found at the same place. */
 extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *text,
                                size_t size) {
   std::vector<EmulatorFinding> all;

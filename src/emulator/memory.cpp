@@ -48,7 +48,7 @@ static Range shared, data, program;             /* shared: thread-local storage;
                                                    writable part; program: all of it */
 static std::map<uintptr_t, Variable> variables; /* by address */
 
-/* Returns "v" for the mangled "level<...>(...)::v". */
+/* Demangles a name and returns the last part of it, such as "v" of "level<...>(...)::v". */
 static std::string name_of(const std::string &mangled) {
   int status, depth = 0;
   char *text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);

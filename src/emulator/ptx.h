@@ -4,7 +4,7 @@
 
 #include <cuda_bf16.h>
 
-/* These functions store and load mail (kernels/epoch/tiles_mail.cu). */
+/* These functions store and load mail, messages between blocks (kernels/epoch/tiles_mail.cu). */
 inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
   const float4 packet = {x, y, z, __uint_as_float(w)};
   emulator_store_mail(to, &packet, sizeof packet);

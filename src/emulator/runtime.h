@@ -62,8 +62,8 @@ void *emulator_shared_at(uint32_t address);
 void emulator_copy(void *to, const void *from, int bytes, int size);
 void emulator_close_copies();
 void emulator_await_copies(int groups);
-/* Store and load mail (kernels/epoch/tiles_mail.cu) in packets of 16 or 8 bytes. Tests define both
-   functions (tests/support/schedules.cpp). */
+/* Store and load packets of 16 or 8 bytes of mail, the messages between blocks
+   (kernels/epoch/tiles_mail.cu). Tests define both functions (tests/support/schedules.cpp). */
 void emulator_store_mail(void *to, const void *packet, size_t bytes);
 void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] __device__ void emulator_trap();

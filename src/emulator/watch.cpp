@@ -15,12 +15,12 @@ static size_t static_shared; /* bytes of the __shared__ variables that this laun
 
 /* `era` counts blocks and barriers. The block began at block_era, the launch at launch_era. */
 static uint32_t era, block_era, launch_era;
-static std::vector<uint32_t> block_eras, block_numbers; /* first era, and number in the grid, of
-                                                           each block that this launch has run */
+static std::vector<uint32_t> block_eras, block_numbers; /* for each block that this launch has
+                                                           run: first era; number in the grid */
 /* Blocks announce finished writes by atomic operations. If announced[address][i] is e, the i-th
    block that ran has announced its writes before era e by an operation at this address. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
-static std::set<const std::vector<uint32_t> *> heard; /* parts of `announced` that the block read */
+static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
 
 void watch_launch() {
   launch_era = era + 1;
@@ -249,7 +249,7 @@ void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
 }
 
-/* If the lane's next write is atomic, it announces the block's writes so far (see `announced`). */
+/* If the lane's next write is atomic, that write announces the block's writes (see `announced`). */
 void emulator_fence() {
   lane->fenced = true;
 }

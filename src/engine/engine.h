@@ -16,7 +16,7 @@ typedef struct {
   Training training;
   Network network;
   Ranks *ranks; /* the processes that train this network; NULL if there is only one process */
-  int engines;  /* engines that share this process's memory; 0 means one */
+  int engines;  /* number of engines that share this process's memory; 0 means one */
   uint64_t dataset_rows; /* capacity of the dataset, in rows */
   uint64_t staging_rows; /* rows that a staging buffer holds, a multiple of the batch */
 } EngineConfig;
@@ -45,7 +45,7 @@ static inline size_t engine_row_stride(int inputs) {
 typedef struct {
   uint8_t *pixels;  /* (staging_rows, stride): row r starts at r * stride */
   uint16_t *labels; /* (staging_rows) */
-  size_t stride;    /* bytes between the starts of adjacent rows, by engine_row_stride */
+  size_t stride;    /* bytes between the starts of adjacent rows (see engine_row_stride) */
 } StagingBuffer;
 
 /* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
@@ -57,12 +57,12 @@ typedef struct {
   uint64_t first_row, rows; /* the window; `rows` is below 2^32 */
   bool shuffled;
   uint64_t key;
-  uint64_t first_step, steps; /* the first step; the number of steps */
-  uint64_t updates;           /* number of updates in the run before first_step (t - 1 in adam) */
+  uint64_t first_step, steps;
+  uint64_t updates; /* number of updates in the run before first_step (t - 1 in adam) */
   float learning_rate;
   AugmentStrengths augment; /* all 0 means no augmentation */
   uint64_t augment_key;
-  uint64_t dropout_key; /* key of random_dropout, which also takes a row's position */
+  uint64_t dropout_key; /* the argument `key` of random_dropout */
 } TrainRange;
 
 /* Sums over the rows trained or evaluated since the last collect. A training row's results come
@@ -83,8 +83,8 @@ typedef struct {
      until the next `staging` with this index returns. */
   bool (*upload)(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);
   bool (*train)(Engine *engine, const TrainRange *range, Error *error);
-  /* Waits, then returns the logits (rows, classes) of dataset rows [first_row, first_row + rows).
-     If logits is NULL, only queues the forward pass, which adds its results to the sums. */
+  /* Waits for queued work, then writes the logits (rows, classes) of dataset rows first_row to
+     first_row + rows - 1. If logits is NULL, only queues the forward pass and adds to the sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
   /* Waits for all queued work, then returns the sums since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
@@ -97,7 +97,7 @@ typedef struct {
   /* Returns how many members the engine may have. A member is an engine that trains another network
      on the same rows. If `members` returns 0 or is NULL, networks train in sequence. */
   int (*members)(Engine *engine);
-  /* Opens a member. Members close before `engine`. Each member may have its own thread. */
+  /* Opens a member. Close all members before `engine`. Each member may have its own thread. */
   Engine *(*member)(Engine *engine, Error *error);
 } EngineOperations;
 
@@ -108,9 +108,9 @@ struct Engine {
                           only cuts at multiples of `aligned` steps surely keep the bits */
   EngineConfig config; /* after opening, has the fusion and precision in use, never FUSION_AUTO */
   char device[128];    /* the device's name; on the CPU, also the number of threads */
-  char reason[160]; /* why this fusion level is used and, if tf32 was asked for, this precision */
-  bool wide;        /* uses the kernels for wide layers, which store planes of fp16 */
-  int replays;      /* how often work was repeated because a number left fp16's range */
+  char reason[160]; /* why this fusion level is used; if tf32 was asked for, also which precision */
+  bool wide;        /* true if the engine uses the wide-layer kernels (kernels/layer/wide.cu) */
+  int replays;      /* number of times that work was repeated because a number left fp16's range */
   uint64_t memory;  /* bytes of the device's memory; 0 means unknown */
   double taken;     /* bytes of the host's memory that the CPU engine takes */
 };
@@ -167,9 +167,9 @@ bool engine_cuda_available(Error *reason);
 typedef enum { DEVICE_AUTO, DEVICE_CUDA, DEVICE_CPU } DeviceChoice;
 
 typedef struct {
-  DeviceChoice choice; /* if DEVICE_AUTO, opening the first engine decides */
+  DeviceChoice choice; /* DEVICE_AUTO becomes DEVICE_CPU if a rank lacks a GPU or a GPU fails */
   bool looked;         /* true once device_open has looked for a GPU */
-  Error reason;        /* why `auto` took the CPU; "" if it did not */
+  Error reason;        /* why DEVICE_AUTO became DEVICE_CPU; "" if it did not */
 } Device;
 
 /* Opens the engine that `context`, a Device, asks for. Either all ranks use GPUs, or none does. */

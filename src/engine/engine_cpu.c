@@ -50,14 +50,14 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns the index in Layer.array of array `a` of the operations read and write (engine.h). */
+/* Returns the index in Layer.array of array number `a` of the calls read and write (engine.h). */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;
 }
 
-/* Copies `from` to an array of all layers or, if `from` is NULL, copies this array to `to`. `from`
-   and `to` have the layout of network.h. */
+/* Copies `from` to Layer.array[array] of all layers. If `from` is NULL, copies from there to `to`.
+   `from` and `to` have the layout of network.h. */
 static void copy_flat(CpuEngine *cpu, int array, const float *from, float *to) {
   const Network *network = &cpu->engine.config.network;
   if (to) memset(to, 0, network->floats * sizeof *to);
@@ -127,7 +127,7 @@ static bool allocate_all(CpuEngine *cpu) {
     layer->outputs = (size_t)size[l + 1];
     layer->in = l ? layer[-1].out : round_up(layer->inputs, GEMM_ALIGN);
     layer->out = round_up(layer->outputs, GEMM_ALIGN);
-    if (layer->out % 256 == 0) /* rows of n * 1 KiB would share few sets of the cache */
+    if (layer->out % 256 == 0) /* rows of n * 1 KiB would map to few sets of the cache */
       layer->out += GEMM_ALIGN;
     if (layer->in > longest) longest = layer->in;
     if (layer->out > longest) longest = layer->out;
@@ -175,13 +175,13 @@ static const EngineOperations operations = {
     .close = cpu_close,
 };
 
-/* Prepares the engine without its parameters. Returns false if memory runs out. */
+/* Fills in *cpu, except for the values of the parameters. Returns false if memory runs out. */
 static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   Engine *engine = &cpu->engine;
   engine->call = &operations;
   engine->config = *config;
   cpu->most = min_size(memory_limit(), SIZE_MAX / 2) / (uint64_t)max_int(config->engines, 1);
-  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* engine_cpu_open's malloc */
+  cpu->engine.taken = (double)config->network.floats * sizeof(float); /* engine_cpu_open's array */
   engine->config.training.fusion = FUSION_LAYER;
   engine->config.training.precision = PRECISION_FP32;
   engine->synchronous = true;

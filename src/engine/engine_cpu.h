@@ -91,6 +91,6 @@ bool cpu_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logit
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step);
 
-/* Computes average = keeps average + (1 - keeps) values over `count` values. Both arrays start on a
-   cache line. */
+/* Sets average[i] = keeps * average[i] + (1 - keeps) * values[i], for i from 0 to count - 1. Both
+   arrays start on a cache line. */
 void cpu_average(float *average, const float *values, size_t count, float keeps);

@@ -3,7 +3,7 @@
    roots, this file is compiled without errno for math errors. */
 #include "engine/engine_cpu.h"
 
-/* Updates `count` adjacent parameters by a rule of this kind. */
+/* Updates `count` adjacent parameters by an optimizer of this kind. */
 static inline __attribute__((always_inline)) void
 optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float decay, size_t count,
             const float *restrict g, float *restrict w, float *restrict m, float *restrict v) {
@@ -11,12 +11,12 @@ optimize_by(const Optimizer kind, OptimizerRule rule, OptimizerStep step, float 
   for (size_t i = 0; i < count; i++) optimizer_value(rule, step, decay, g[i], w + i, m + i, v + i);
 }
 
-/* Passes the kind as a constant. A loop that branches on the kind would not be vectorised. */
+/* Passes rule.kind as a constant. A loop that branches on the kind would not be vectorised. */
 void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t count,
                   const float *gradient, float decay, OptimizerStep step) {
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
-  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* otherwise, v is not used */
+  float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* no second moment: v unused */
 #define BY(kind)                                                                                   \
   case kind:                                                                                       \
     optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \

@@ -138,7 +138,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
   const float share = training_dropout(&cpu->engine.config.training, l), scale = 1 / (1 - share);
   OWN_ROWS (r, rows, team) {
     float *y = layer->y + r * layer->out;
-    for (size_t n = 0; n < layer->outputs; n += 4) { /* the last 4 may end in padding */
+    for (size_t n = 0; n < layer->outputs; n += 4) { /* the last 4 may include padding */
       const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
                                                (uint32_t)(first + r), (uint32_t)(n / 4));
       for (size_t i = 0; i < 4; i++)
@@ -211,7 +211,7 @@ typedef enum {
   UPDATE_BY_STORED /* update the weights from the stored gradient */
 } Use;
 
-/* Returns the terms of the gradient of layer l's weights, from panel p and column `column` on. */
+/* Returns the terms of a tile of layer l's weight gradient: panel p, columns from `column` on. */
 static GemmTerms gradient_terms(const CpuEngine *cpu, int l, size_t p, size_t column, size_t rows,
                                 Use use) {
   static const float one[GEMM_PANEL * GEMM_PANEL] = {1, 0, 0, 0, 0, 1, 0, 0,
@@ -295,7 +295,7 @@ static void add_sums(CpuEngine *cpu, size_t rows) {
   cpu->sums.rows += rows;
 }
 
-/* Updates all layers or stores their gradients. `updates` counts the run's earlier updates. */
+/* Updates all layers or stores their gradients. `updates` is the number of earlier updates. */
 static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uint32_t updates,
                        Use use, Team team) {
   const EngineConfig *config = &cpu->engine.config;
@@ -309,7 +309,7 @@ static void update_all(CpuEngine *cpu, size_t rows, const TrainRange *range, uin
     average(&cpu->layer[l], optimizer_average_keeps(config->training.ema, updates), team);
 }
 
-/* Runs step `step` of a range. Returns false and sets cpu->failure if the ranks' sum fails. */
+/* Runs step `step` of a range. Returns false if ranks cannot add gradients (see cpu->failure). */
 static bool train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, Team team) {
   const EngineConfig *config = &cpu->engine.config;
   const uint64_t batch = (uint64_t)config->training.batch;
@@ -342,7 +342,7 @@ static bool train_step(CpuEngine *cpu, const TrainRange *range, uint64_t step, T
 
 /* ---- the calls of engine.h ------------------------------------------------------------------- */
 
-/* Augments the rows of the range's window into `augmented`, unless they are there already. */
+/* Writes augmented copies of the window's rows to cpu->augmented, unless it already has them. */
 static void augment(CpuEngine *cpu, const TrainRange *range) {
   const int side = augment_side(cpu->engine.config.network.size[0]);
   const size_t stride = cpu->staging[0].stride;

@@ -1,4 +1,4 @@
-/* GCC fuses a * b + c only on request. It keeps arrays in registers only in unrolled loops. */
+/* GCC fuses a * b + c only on request, and keeps arrays in registers only in unrolled loops. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT ON
 #define UNROLL

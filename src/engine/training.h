@@ -21,8 +21,8 @@ typedef struct {
   int warmup; /* number of warm-up epochs, in which the rate rises */
 } LrSchedule;
 
-/* Returns the learning rate of epoch `epoch` (from 0) of `epochs`. Warm-up epoch e multiplies it by
-   (e + 1) / (warmup + 1) (Goyal et al., "Accurate, large minibatch SGD", 2017). */
+/* Returns the learning rate of epoch `epoch`, counted from 0. Warm-up epoch e multiplies the rate
+   by (e + 1) / (warmup + 1) (Goyal et al., "Accurate, large minibatch SGD", 2017). */
 static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, int epoch) {
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
@@ -50,7 +50,7 @@ static const char *const training_fusions[] = {
 
 typedef enum {
   PRECISION_FP32, /* matrix products as accurate as float32 arithmetic */
-  PRECISION_TF32, /* matrix products at least as accurate as tf32, where that is faster */
+  PRECISION_TF32, /* matrix products of tf32 accuracy or better, if they are faster */
 } Precision;
 
 /* The network reads a pixel p as (p / max - mean) / std. max 0 means 255, and std 0 means 1. */
@@ -91,14 +91,14 @@ typedef struct {
   int threads;            /* threads for readers and for the CPU engine; 0 means one per core */
 } Training;
 
-/* Returns how many arrays (network.floats) the optimizer keeps: 2 for adam and adamw, which have a
-   first and a second moment, otherwise 1 for the momentum. They start as zeros. */
+/* Returns the number of arrays that the optimizer keeps, each of network.floats values: 2 for adam
+   and adamw (first and second moment), otherwise 1 (momentum). The arrays start as zeros. */
 static inline size_t training_moments(const Training *training) {
   return optimizer_has_second(training->rule.kind) ? 2 : 1;
 }
 
-/* Returns how many arrays an engine keeps besides the network's parameters: those of
-   training_moments. If the network is an average (ema > 0), also the trained parameters. */
+/* Returns how many arrays an engine keeps besides the network's parameters: the moments and, if the
+   network is an average (ema > 0), the trained parameters. */
 static inline size_t training_states(const Training *training) {
   return training_moments(training) + (training->ema > 0);
 }

@@ -1,4 +1,4 @@
-/* The part of CUDA's runtime that launchers and tests use. Memory is the host's. */
+/* The part of CUDA's runtime that launchers and tests use. Device memory is host memory. */
 #pragma once
 
 #include <stddef.h>

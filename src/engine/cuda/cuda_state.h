@@ -7,7 +7,7 @@
 
 typedef struct CudaEngine CudaEngine;
 
-enum { WIDE_STEPS = 256 }; /* maximum steps after which a wide network's scales are set again */
+enum { WIDE_STEPS = 256 }; /* a wide network sets its scales again after at most 256 steps */
 
 /* A level of fusion: functions that launch a step's kernels. engine_cuda_steps.c calls them. */
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
   uint8_t *h_pixels;
   uint16_t *h_labels;
-  cudaEvent_t copied;       /* recorded on `copy` after the upload; then the buffer is free */
+  cudaEvent_t copied;       /* recorded on `copy` after the upload, when the buffer is free */
   cudaEvent_t consumed;     /* recorded on `compute` after the work that reads the uploaded rows */
   uint64_t first_row, rows; /* the dataset rows that the buffer's last upload wrote */
 } Staging;
@@ -37,7 +37,7 @@ typedef struct {
 /* Indices in WideNetwork.planes for layer 0. Add l for layer l. Planes hold fp16 terms. */
 enum {
   WIDE_X,                      /* the layer's input (forward_rows, size[l]); pixels if l is 0 */
-  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); d is NULL if head runs layer l */
+  WIDE_W = NETWORK_MAX_LAYERS, /* weights (size[l + 1], size[l]); none for launch_head's layer */
   WIDE_DZ = 2 * NETWORK_MAX_LAYERS, /* gradient of the layer's output (batch, size[l + 1]) */
   WIDE_PLANES = 3 * NETWORK_MAX_LAYERS
 };
@@ -50,13 +50,12 @@ typedef struct {
 /* Holds all work since ResultSums.overflowed was last checked, so that it can be repeated. */
 enum { REPLAY_MOST = 64 };
 typedef struct {
-  TrainRange work[REPLAY_MOST]; /* a range of 0 steps means that its rows were evaluated */
+  TrainRange work[REPLAY_MOST]; /* ranges that trained or, with 0 steps, were evaluated */
   int count;
   float *d_before;    /* parameters, moments and average before `work` */
   ResultSums *d_sums; /* the results' sums before `work` */
 } Replay;
 
-/* A CUDA graph that runs training steps. */
 typedef struct {
   cudaGraphExec_t graph; /* NULL until it is captured */
   uint64_t steps;        /* number of full steps */
@@ -69,10 +68,10 @@ typedef struct {
   cudaError_t (*allocate)(void **pointer, size_t bytes); /* ncclMemAlloc; NULL means cudaMalloc */
   cudaError_t (*release)(void *pointer);
   bool shares;                  /* true if all ranks may read and write d_gradient */
-  cudaStream_t stream, updates; /* `stream` adds gradients, `updates` then updates parameters */
+  cudaStream_t stream, updates; /* NCCL adds gradients on `stream`; the updates run on `updates` */
   cudaEvent_t ready, summed;
-  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: sums_updated(e, l, end) records it */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + first layer of layer l's bucket; 0 after sums_join */
+  cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: recorded by sums_updated(e, l, end) */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + `first` of its sums_updated; 0 after sums_join */
   bool closes;                    /* true while the engine closes; waits are then short */
 } RankSums;
 
@@ -82,7 +81,7 @@ typedef struct {
   cudaError_t (*release)(void *what);
 } Owned;
 
-/* An upper bound. A layer owns 2 arrays, 3 planes and 1 event; the engine owns about 40 more. */
+/* Capacity of `owned`. A layer owns 2 arrays, 3 planes, 1 event; the engine owns about 40 more. */
 enum { CUDA_MAX_OWNED = 64 + 8 * NETWORK_MAX_LAYERS };
 
 struct CudaEngine {
@@ -102,7 +101,7 @@ struct CudaEngine {
   RankSums sums;
 
   CudaEngine *first; /* the engine that opened this member (see engine.h), or NULL */
-  bool may_join;     /* the engine may have members, because no level was asked for */
+  bool may_join;     /* true if --fusion is auto; only then may the engine have members */
   int device;        /* the device's number in CUDA */
 
   uint8_t *d_pixels;
@@ -129,7 +128,7 @@ struct CudaEngine {
   Replay replay;
 
   StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
-  uint32_t positions_before;                  /* number of positions of the previous range */
+  uint32_t positions_before;                  /* rows that the previous steps_by_graph trained */
   const uint8_t *d_captured;                  /* value of d_train_on that the graphs captured */
   TilesPlan tiles; /* plan of launch_tiles; tiles.blocks is 0 if launch_tiles is not used */
   void *d_steps;   /* scratch memory of launch_tiles or launch_many */
@@ -138,7 +137,7 @@ struct CudaEngine {
   uint32_t stamp;
 };
 
-/* Opens an engine at the caller's `level`, which does not support weight decay. If `level` is NULL,
+/* Opens an engine with the caller's `level`; weight decay must then be 0. If `level` is NULL,
    chooses a level. Calls close_library(library) when the engine closes or cannot open. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
@@ -147,10 +146,10 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
    writes the reason to engine->reason. Sets *tiles to the plan of level epoch, or to zeros. Fails
    if level epoch or exercise was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
-/* Returns true if members of this configuration can train in clusters. With a small first layer and
-   many classes, clusters would change the bits, so members train by tiles. */
+/* Returns true if launch_many can train members of this configuration. With a small first layer and
+   many classes, launch_many would change the bits, so members train by launch_tiles. */
 bool engine_cuda_suits_many(const EngineConfig *config);
-/* Sets engine->wide if the kernels for wide layers would be faster. engine->reason says so, too. */
+/* If the kernels for wide layers are faster, sets engine->wide and says so in engine->reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
 
 /* These functions allocate what cuda_release_all releases. They respect --device-memory. */
@@ -167,7 +166,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns how many bf16 terms replace a float32 at level layer. Planes use one fp16 term fewer. */
+/* Returns the number of bf16 terms per float32 at level layer. level_wide has one less, in fp16. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -181,7 +180,7 @@ static inline bool has_tiles(const CudaEngine *e) {
   return e->engine.config.training.fusion == FUSION_EPOCH && e->tiles.blocks > 0;
 }
 
-/* Returns true if the engine is a member that trains in a cluster of kernels/many/. */
+/* Returns true if the engine is a member that trains by launch_many, in one cluster of blocks. */
 static inline bool has_cluster(const CudaEngine *e) {
   return e->first && e->engine.config.training.fusion == FUSION_EPOCH && !has_tiles(e);
 }
@@ -203,7 +202,7 @@ static inline bool has_head(const CudaEngine *e) {
   return n->layers > 1 && head_takes(n->size[n->layers - 1], n->size[n->layers]);
 }
 
-/* Returns true if `update` only stores the gradient, for a later update by optimizer or ranks. */
+/* Returns true if `update` only stores the gradient, and the optimizer or ranks update later. */
 static inline bool stores_gradient(const CudaEngine *e) {
   return e->engine.config.training.rule.kind != OPTIMIZER_SGD || e->engine.config.ranks;
 }
@@ -213,7 +212,7 @@ static inline UpdateRule update_rule(const CudaEngine *e) {
   return (UpdateRule){rule->momentum, rule->weight_decay};
 }
 
-/* Returns the arrays of layer l, which counts from 0. d_x is NULL if pixels stay bytes. */
+/* Returns the arrays of layer l, counted from 0. If layer 0 reads pixels as bytes, d_x is NULL. */
 static inline LayerUpdate layer_at(const CudaEngine *e, int l) {
   const Network *n = &e->engine.config.network;
   const size_t w = n->weight[l], b = n->bias[l];
@@ -240,12 +239,12 @@ bool wide_allocate(CudaEngine *e, Error *error);
    level_layer ran last. Then sets the planes of weights. A logit's gradient is at most `bound`. */
 cudaError_t wide_rescale(CudaEngine *e, int rows, bool trains, float bound);
 
-/* Records a range before it is queued. A range of 0 steps means that its rows are evaluated. */
+/* Records a range before it is queued. If range->steps is 0, the rows are to be evaluated. */
 bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
 /* Waits for the recorded work, repeats it if necessary, returns the sums. All ranks call this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
-/* Returns the logits, like cuda_queue_rows, and repeats the work if a number was out of range. */
+/* Computes logits as cuda_queue_rows does, again at level layer if a number is out of range. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 /* cuda_queue_range queues training steps, cuda_queue_rows a forward pass (engine_cuda.c). */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);

@@ -23,7 +23,7 @@ static bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *e
 }
 
 static cudaError_t upload(CudaEngine *e, Staging *staging, uint64_t first_row, uint64_t rows) {
-  if (first_row < e->rows_seen) { /* work may be using these dataset rows */
+  if (first_row < e->rows_seen) { /* queued work may still read these dataset rows */
     /* `consumed` covers only the rows of this staging buffer's last upload */
     if (first_row != staging->first_row || rows > staging->rows)
       TRY(cudaEventRecord(staging->consumed, e->compute));
@@ -84,9 +84,9 @@ static cudaError_t augment(CudaEngine *e, const TrainRange *range) {
                         range->augment_key, e->compute);
 }
 
-/* Returns the end of the part of a range that begins with `step`. A wide network sets its scales
-   once per part, so a part has few steps. A last step with less than half a batch gets its own
-   part, because fewer rows mean larger gradients. */
+/* A range is queued in parts. Returns the end of the part that begins with `step`. A wide network
+   sets its scales once per part, so a part has few steps. A last step with less than half a batch
+   gets its own part, because fewer rows mean larger gradients. */
 static uint64_t end_of_part(const CudaEngine *e, const TrainRange *range, uint64_t step) {
   const uint64_t batch = (uint64_t)e->engine.config.training.batch,
                  end = range->first_step + range->steps;
@@ -137,7 +137,7 @@ static bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
   return cuda_done(status, "training", error);
 }
 
-/* Queues the forward pass. Adds results to the sums if `logits` is NULL; else waits for logits. */
+/* Queues the forward pass. If `logits` is NULL, adds results to the sums; else waits for logits. */
 cudaError_t cuda_queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits) {
   const Network *n = &e->engine.config.network;
   const size_t classes = (size_t)n->size[n->layers];
@@ -178,7 +178,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Returns array `a` of the operations read and write (engine.h). */
+/* Returns array number `a`, as the operations read and write number arrays (engine.h). */
 static float *array_of(const CudaEngine *e, size_t a) {
   if (a == 0 && e->d_average) return e->d_average;
   return a > 0 && a <= training_moments(&e->engine.config.training)
@@ -291,14 +291,14 @@ static bool allocate(CudaEngine *e, Error *error) {
   return good && (!e->engine.wide || wide_allocate(e, error));
 }
 
-/* Initialises the parameters. Then a small launch detects a broken GPU before data are read. */
+/* Initialises the parameters. Then a small kernel finds a broken GPU before data are read. */
 static bool initialise(CudaEngine *e, Error *error) {
   const Network *n = &e->engine.config.network;
   float *parameters = malloc(n->floats * sizeof *parameters);
   if (!parameters) return error_set(error, "no memory for the initial parameters");
   network_initialise(n, e->engine.config.training.seed, parameters);
-  /* Blocks that start early take room from running blocks. Large kernels and the ranks' sums need
-     this room. */
+  /* A kernel that starts early takes room from the kernel that runs. Large kernels and NCCL's
+     kernels need this room. */
   kernels_start_early(!e->engine.wide ||
                       (n->parameters < FEW_PARAMETERS && !e->engine.config.ranks));
   const bool written = cuda_write(&e->engine, parameters, 1, error);
@@ -378,8 +378,8 @@ static CudaEngine *new_engine(const EngineConfig *config, Error *error) {
    network of two hidden layers trains in one cluster (kernels/many/). Other members train by
    launch_tiles, like a single network. A member's bits do not depend on the other members. */
 
-/* Maximum number of members that take one cluster each. Members that do not fit on the GPU wait. If
-   many wait, all members end at nearly the same time. */
+/* Maximum number of members if each trains in one cluster. If not all members fit on the GPU at
+   once, their kernels take turns, so all members end at nearly the same time. */
 enum { MOST_BY_CLUSTERS = 64 };
 
 static bool by_clusters(const CudaEngine *e) {
@@ -418,8 +418,8 @@ static Engine *cuda_member(Engine *engine, Error *error) {
   if (has_tiles(e)) e->engine.aligned = first->engine.aligned;
   e->d_pixels = first->d_pixels;
   e->d_labels = first->d_labels;
-  e->d_work = first->d_work; /* the launcher checks it, but a member has too few rows to use it */
-  e->taken = first->taken;   /* so that all members together stay within --device-memory */
+  e->d_work = first->d_work; /* launch_updates requires it, but does not use it for few rows */
+  e->taken = first->taken;   /* all members together must stay within --device-memory */
   e->device = first->device;
   if (cuda_stream(e, &e->compute, 0, error) && allocate(e, error) && initialise(e, error)) {
     first->taken = e->taken;

@@ -16,7 +16,6 @@ static const double NAME_SECONDS = 0.5; /* time for the launcher to notice that 
 
 /* ---- a GPU for each rank ------------------------------------------------------------------- */
 
-/* A GPU and its host. */
 typedef struct {
   char host[64], bus[32]; /* bus is "" if there is no GPU */
 } GpuPlace;
@@ -117,7 +116,7 @@ static cudaError_t free_by_nccl(void *pointer) {
   return nccl.mem_free(pointer) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-/* Blocks in NCCL's kernel. NCCL's default (7 on an H200) is too few beside other kernels. */
+/* Blocks per NCCL kernel. NCCL's default (7 on an H200) is too few beside other kernels. */
 enum { BLOCKS = 24 };
 
 bool sums_open(CudaEngine *e, Error *error) {
@@ -247,7 +246,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  /* A call may fail because another rank has ended. Wait for the launcher to notice and name it. */
+  /* A call may fail because another rank has ended. Let the launcher notice and name that rank. */
   const double failed = seconds_now();
   while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
          ranks_go_on(ranks, began, error))

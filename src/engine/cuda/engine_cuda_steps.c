@@ -2,14 +2,14 @@
 #include "engine/cuda/cuda_state.h"
 
 enum {
-  GRAPH_STEPS = 64, /* steps of the long graph; launching it costs as much as a one-step graph */
-  /* Minimum and maximum number of values that ranks add at once. A sum of 4 MB takes 30 us, half of
-     which is fixed cost; a sum of 32 MB takes 100 us. */
+  GRAPH_STEPS = 64, /* steps in a long graph, which launches as fast as a graph of one step */
+  /* Minimum and maximum number of values that ranks add in one call of NCCL. To add 4 MB takes 30
+     us, half of which is fixed cost; to add 32 MB takes 100 us. */
   LEAST_OF_BUCKET = 1 << 20,
   MOST_OF_BUCKET = 1 << 23,
 };
 
-/* Returns a view of `rows` rows in the order of the dataset. */
+/* Returns a BatchView of `rows` rows of d_pixels, in the order of the dataset. */
 static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int rows) {
   return (BatchView){.d_pixels = d_pixels,
                      .d_labels = e->d_labels,
@@ -18,7 +18,7 @@ static BatchView batch_view(const CudaEngine *e, const uint8_t *d_pixels, int ro
                      .rows = rows};
 }
 
-/* Returns a view of a step's rows, in the epoch's order. */
+/* Returns a BatchView of a step's rows, in the epoch's order. */
 static BatchView train_view(const CudaEngine *e, int rows) {
   BatchView view = batch_view(e, e->d_train_on, rows);
   view.d_order = e->d_order;
@@ -27,7 +27,7 @@ static BatchView train_view(const CudaEngine *e, int rows) {
   return view;
 }
 
-/* Returns the index of layer l's first parameter or, for l = layers, the padded end. */
+/* Returns the index of layer l's first parameter. If l equals n->layers, returns n->floats. */
 static size_t layer_start(const Network *n, int l) {
   return l < n->layers ? n->weight[l] : n->floats;
 }
@@ -86,8 +86,8 @@ static bool is_bucket(const Network *n, int l, int end) {
          (end == n->layers && past - layer_start(n, l - 1) > all / 4);
 }
 
-/* Adds the ranks' gradients of layers l to end - 1. Updates these layers and layer *late. If l > 0,
-   layer l waits for the next call (*late = l), because backward still needs its old weights. */
+/* Adds the ranks' gradients of layers l to end - 1 and updates these layers. But if l > 0, backward
+   still needs layer l's old weights: this sets *late to l, and the next call updates layer l. */
 static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int end, int *late) {
   const Network *n = &e->engine.config.network;
   const int first = l > 0 ? l + 1 : 0;
@@ -99,7 +99,7 @@ static cudaError_t update_by_ranks(CudaEngine *e, BatchView batch, int l, int en
   return cudaSuccess;
 }
 
-/* Runs forward, backward from the last layer, and updates. Ranks add gradients bucket by bucket. */
+/* Runs one step: forward, backward and the updates. Ranks add the gradients bucket by bucket. */
 static cudaError_t step(CudaEngine *e, BatchView batch) {
   const Level *level = e->level;
   const Network *n = &e->engine.config.network;
@@ -119,7 +119,7 @@ static cudaError_t step(CudaEngine *e, BatchView batch) {
   return ranks ? update_by_ranks(e, batch, 0, end, &late) : optimize(e, batch, 0, end, e->compute);
 }
 
-/* Queues `count` steps from d_state's position on, then a step of `rest` rows if rest > 0. */
+/* Queues `count` steps from the position in *d_state and, if rest > 0, a step of `rest` rows. */
 static cudaError_t steps_by_kernel(CudaEngine *e, uint64_t count, int rest) {
   const EngineConfig *config = &e->engine.config;
   const int rows = engine_rows(config);
@@ -164,7 +164,7 @@ void steps_forget(CudaEngine *e) {
   forget_graph(&e->last_steps);
 }
 
-/* Queues `steps` full steps and a step of `rest` rows as one graph. Captures it if needed. */
+/* Queues `steps` full steps and a step of `rest` rows as one graph, which it captures if needed. */
 static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, int rest) {
   if (steps == 0 && rest == 0) return cudaSuccess;
   if (by->steps != steps || by->rest != rest) forget_graph(by);
@@ -174,9 +174,9 @@ static cudaError_t launch_steps(CudaEngine *e, StepGraph *by, uint64_t steps, in
   return cudaGraphLaunch(by->graph, e->compute);
 }
 
-/* Queues a range's steps as graphs. Ranks' updates overlap with the next step only inside a graph.
-   So if the previous range had the same length, all full steps after the long graphs form one
-   graph, together with a short last step. */
+/* Queues a range's steps as graphs of GRAPH_STEPS steps, then of 1 step, then a short step. With
+   ranks, if the previous range had the same length, all steps after the long graphs form one graph
+   instead, because the ranks' updates overlap with the next step only inside a graph. */
 static cudaError_t steps_by_graph(CudaEngine *e, StepState state) {
   const Ranks *ranks = e->engine.config.ranks;
   const uint32_t batch = (uint32_t)e->engine.config.training.batch,
@@ -268,7 +268,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
   case FUSION_EPOCH:
     return has_cluster(e) ? steps_by_cluster(e, state) : steps_by_tiles(e, state, steps);
   case FUSION_STEP:
-    /* Libraries load kernels in the first step, so a step without rows must precede the capture. */
+    /* Libraries load kernels in their first step. So a step without rows precedes the capture. */
     if ((e->library || e->engine.config.ranks) && !e->many_steps.graph && !e->one_step.graph &&
         !e->last_steps.graph) {
       TRY(launch_begin(e->d_state, (StepState){.position = 1, .end = 1}, e->compute));
@@ -284,7 +284,7 @@ cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps) {
 
 enum { PROBE_ROWS = 64 }; /* rows from which the scales are computed */
 
-/* Runs forward and, if `trains`, backward on the view at level layer. Then sets the scales. */
+/* Runs level_layer's forward and, if `trains`, backward on `view`. Then sets the wide scales. */
 static cudaError_t rescale(CudaEngine *e, BatchView view, bool trains, float bound) {
   Precision *precision = &e->engine.config.training.precision, before = *precision;
   if (view.rows > PROBE_ROWS) view.rows = PROBE_ROWS;

@@ -1,5 +1,5 @@
 /* Runs a wide network with the kernels of kernels/layer/wide.cu, on planes of fp16 terms. If
-   launch_head runs the last layer, this layer reads floats and writes planes of gradients. */
+   has_head(e), launch_wide_head trains the last layer. It reads floats and writes planes. */
 #include "engine/cuda/cuda_state.h"
 
 static bool allocate_planes(CudaEngine *e, int at, int terms, size_t rows, int columns,

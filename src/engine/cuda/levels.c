@@ -56,7 +56,7 @@ static cudaError_t loss_none(CudaEngine *e, BatchView batch, bool trains) {
   return launch_cross_entropy_gradient(batch, e->d_z, e->d_delta[last + 1], classes, e->compute);
 }
 
-/* Computes the loss. If the last layer is small, launch_head also runs it forward and backward. */
+/* Computes the loss. If has_head(e), launch_head also runs the last layer, forward and backward. */
 static cudaError_t loss_layer(CudaEngine *e, BatchView batch, bool trains) {
   const int last = last_layer(e);
   const LayerUpdate at = layer_at(e, last);
@@ -108,7 +108,7 @@ static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int en
   return cudaSuccess;
 }
 
-/* Updates with gradients in registers. If d_gradient is not NULL, stores them there instead. */
+/* Computes gradients. If e->d_gradient is NULL, updates the layers, else stores gradients there. */
 static cudaError_t update_layer(CudaEngine *e, BatchView batch, int first, int end) {
   LayerUpdate layers[NETWORK_MAX_LAYERS];
   for (int l = first; l < end; l++) layers[l - first] = layer_at(e, l);
@@ -122,20 +122,20 @@ const Level level_none = {
     .forward = forward_none,   /* gemm, add_bias, activation, dropout */
     .loss = loss_none,         /* log_softmax, cross_entropy, cross_entropy_gradient */
     .backward = backward_none, /* weight_gradient, bias_gradient, backward_gemm, dropout, slope */
-    .update = update_none,     /* update for the weights, update for the biases */
+    .update = update_none,     /* update, once for the weights and once for the biases */
     .unfused = true,           /* d_x, d_z and d_gradient pass values between kernels */
-    .each = true,              /* each layer's update follows its backward */
+    .each = true,              /* `update` runs after each layer's backward */
 };
 
 const Level level_layer = {
-    .input = input_layer,       /* launches no kernel, because forward reads bytes */
+    .input = input_layer,       /* no kernel if forward reads pixels as bytes */
     .forward = forward_layer,   /* forward */
-    .loss = loss_layer,         /* head, or softmax if the last layer is large */
-    .backward = backward_layer, /* backward; nothing for the last layer if head ran */
-    .update = update_layer,     /* updates, which computes all gradients and updates all layers */
+    .loss = loss_layer,         /* head; or softmax, if the last layer is too large for head */
+    .backward = backward_layer, /* backward; no kernel for layer 0 or for a layer that head runs */
+    .update = update_layer,     /* the kernel `updates`: computes gradients, updates all layers */
 };
 
-/* ---- level exercise: kernels/exercise.cu, and level none for the rest ------------------------ */
+/* ---- level exercise: the kernels of kernels/exercise.cu, and some of level none -------------- */
 
 static cudaError_t forward_exercise(CudaEngine *e, BatchView batch, int l, bool trains) {
   (void)trains; /* this level has no dropout */
@@ -160,7 +160,7 @@ static cudaError_t update_exercise(CudaEngine *e, BatchView batch, int first, in
   for (int l = first; l < end; l++) {
     LayerUpdate at = layer_at(e, l);
     float *d_dw = at.d_gw, *d_db = at.d_gb;
-    at.d_gw = at.d_gb = NULL; /* so the kernel updates the weights; d_dw and d_db are scratch */
+    at.d_gw = at.d_gb = NULL; /* so the kernel updates the weights; d_dw, d_db are scratch memory */
     TRY(launch_exercise_update(batch, update_rule(e), at, d_dw, d_db, e->compute));
   }
   return cudaSuccess;

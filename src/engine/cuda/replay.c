@@ -32,7 +32,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error) {
   return true;
 }
 
-/* Repeats the work with level layer, from the saved state. Logits use the current state instead. */
+/* Repeats `work` at level layer, from the saved state or, to get logits, from the current state. */
 static cudaError_t do_again(CudaEngine *e, const TrainRange *work, int count, float *logits) {
   const Level *level = e->level;
   const Fusion fusion = e->engine.config.training.fusion;
