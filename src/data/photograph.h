@@ -18,8 +18,8 @@ typedef struct {
    the desk in view. Digits that touch count as one digit. Digits are ordered by line from the top,
    and from left to right in a line; the page may be tilted by 10 degrees either way. Each digit is
    sized and placed as MNIST's are (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied
-   to document recognition", 1998). The longer side of its ink is 20/28 of `side`, which is 2 to
-   PHOTOGRAPH_SIDE, and its centre of mass is in the middle. `name` is the picture's name in errors.
+   to document recognition", 1998). The longer side of its ink is 20/28 of `side`, and its centre
+   of mass is in the middle. `side` is 2 to PHOTOGRAPH_SIDE. `name` is the picture's name in errors.
    Fails if nothing in the picture stands out, or if it shows more than PHOTOGRAPH_MOST digits. */
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error);

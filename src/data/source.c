@@ -70,7 +70,7 @@ static bool read_input(Source *source) {
 
 /* ---- the data ---------------------------------------------------------------------------- */
 
-/* copy and unpack return the number of bytes written. After all data, they set ended or error. */
+/* copy and unpack return the number of bytes written. At the end, they set `ended` or `error`. */
 
 static size_t copy(Source *source, char *bytes, size_t size) {
   z_stream *stream = &source->stream;

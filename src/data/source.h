@@ -2,8 +2,8 @@
    archive does (RFC 1952). An archive may have several members, and zeros after the last member.
 
    A regular file must not change while it is open. Each read from the file checks this; bytes that
-   were read after a change are dropped. If an archive is damaged, all bytes of the same call are
-   dropped. Damage is found at the end of the damaged member at the latest. */
+   were read after a change are dropped. If an archive is damaged, the source_read that finds this
+   returns 0. Damage is found at the end of the damaged member at the latest. */
 #pragma once
 
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-/* Returns true if both stamps (results of fstat) are of the same file in the same state. */
+/* Returns true if both stamps (results of fstat) describe the same file in the same state. */
 bool source_stamps_equal(const struct stat *a, const struct stat *b);
 
 enum { SOURCE_INPUT = 1 << 16 };

@@ -1,7 +1,7 @@
 /* Holds out a random share of each class's rows. They validate the network and do not train it.
 
    The rows of a class are numbered from 0 in file order. Interval j is the rows ceil(j / share) to
-   ceil((j + 1) / share) - 1. One row of each interval is held out; it is drawn by (seed, class, j).
+   ceil((j + 1) / share) - 1. One row of each interval is held out; (seed, class, j) decide which.
    This is stratified sampling with one draw per stratum (Cochran, "Sampling Techniques", 1977,
    section 8.3). If a class has n rows, n * share of them are held out, give or take one. Every pass
    over the file holds out the same rows: the choice depends only on seed, share and labels. */
@@ -31,5 +31,5 @@ typedef struct {
 /* Returns true if this pass uses the next row of the file. `label` is the row's label. */
 bool split_takes(Split *split, int label);
 
-/* Returns an upper bound of the rows that a pass uses, if the file has at most `rows` rows. */
+/* Returns an upper bound of the number of rows in a pass, if the file has at most `rows` rows. */
 uint64_t split_most(const Split *split, uint64_t rows);

@@ -30,7 +30,7 @@ typedef struct {
    `so_far`, more rows may follow; then rows of a single label also count as sorted. */
 bool data_is_sorted(const DataSummary *summary, bool so_far);
 
-/* Returns "60000 rows, 10 classes, pixels 0 to 255". */
+/* Returns a text such as "60000 rows, 10 classes, pixels 0 to 255". */
 ShortText data_text(const DataSummary *summary);
 
 /* data_to_json returns a JSON object, which the caller frees. It returns NULL if memory runs out.

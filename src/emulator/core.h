@@ -59,8 +59,8 @@ bool is_stack(uintptr_t address);      /* true for an address in a lane's stack 
 bool is_host_stack(uintptr_t address); /* true for the stack of a running emulator_call */
 extern bool host_is_fenced;            /* true while emulator_call runs */
 extern const char *prints_on;          /* the heading that emulator_print() has set */
-/* Runs the lanes of a warp until all wait or have ended, or until lanes were entered `most`
-   times in all. Returns true if a lane ran. */
+/* Runs the lanes of a warp until all wait or have ended, or after `most` switches to a lane.
+   Returns true if a lane ran. */
 bool run_warp(Lane *first, int count, uint32_t most);
 /* Switches from the running fiber to the scheduler. Returns when the fiber is entered again. */
 void leave(State state, uintptr_t pc);

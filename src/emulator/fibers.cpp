@@ -84,8 +84,8 @@ void start_lane(Lane *l, unsigned thread, Block *block, unsigned char *stack, si
   l->stack = stack;
   l->index = call->block.at(thread);
   l->clock[thread % WARP] = 1;
-  /* Stacks start at different offsets in their pages, because lines at the same offset would share
-     a few sets of the cache. */
+  /* Stacks start at different offsets in their pages, because cache lines at the same offset would
+     share a few sets of the cache. */
   void **top = (void **)(stack + stack_bytes - 64 - thread % 16 * 192);
   top = (void **)((uintptr_t)top & ~(uintptr_t)15);
 #if defined(__x86_64__)

@@ -71,7 +71,8 @@ static void count_global(Site &s, uintptr_t *addresses, int count) {
   for (EmulatorCounts *c : {&counts, &s.counts}) c->sectors += moved, c->bytes_used += used;
 }
 
-/* Returns true if 16 lanes agree in pairs: all n and n ^ 1 have one address, or all n and n ^ 2. */
+/* Returns true if lanes n and n ^ 1 have equal addresses for all 16 lanes n, or if all lanes n and
+   n ^ 2 do. */
 static bool is_shared(const uintptr_t *addresses) {
   bool near = true, far = true;
   for (int i = 0; i < WARP / 2; i++) {
@@ -195,7 +196,7 @@ void stop_at(const char *kind, const std::string &text, uintptr_t pc) {
 
 static std::map<uintptr_t, std::vector<std::string>> places; /* "file:line", inner calls first */
 
-/* Looks up all addresses with one addr2line, since each addr2line reads all debug information. */
+/* Looks up all addresses by one run of addr2line, because each run reads all debug information. */
 static void look_up(const std::vector<uintptr_t> &addresses) {
   std::string command = "addr2line -a -i -e /proc/" + std::to_string(getpid()) + "/exe";
   bool any = false;

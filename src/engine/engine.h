@@ -86,7 +86,7 @@ typedef struct {
   /* Waits for queued work, then writes the logits (rows, classes) of dataset rows first_row to
      first_row + rows - 1. If logits is NULL, only queues the forward pass and adds to the sums. */
   bool (*predict)(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error);
-  /* Waits for all queued work, then returns the sums since the last collect. */
+  /* Waits for all queued work, then returns the sums of all work since the last collect. */
   bool (*collect)(Engine *engine, EngineSums *sums, Error *error);
   /* read waits for queued work, then copies the first `count` arrays, (count, network.floats).
      Array 0 is the network's parameters; training_states returns the number of other arrays. write
@@ -106,7 +106,7 @@ struct Engine {
   bool synchronous;    /* train and predict finish their work before they return */
   uint32_t aligned;    /* if 0 or 1, cutting an epoch into calls never changes the bits; if larger,
                           only cuts at multiples of `aligned` steps surely keep the bits */
-  EngineConfig config; /* after opening, has the fusion and precision in use, never FUSION_AUTO */
+  EngineConfig config; /* opening sets fusion and precision to those in use, never FUSION_AUTO */
   char device[128];    /* the device's name; on the CPU, also the number of threads */
   char reason[160]; /* why this fusion level is used; if tf32 was asked for, also which precision */
   bool wide;        /* true if the engine uses the wide-layer kernels (kernels/layer/wide.cu) */

@@ -50,7 +50,7 @@ static bool cpu_collect(Engine *engine, EngineSums *sums, Error *error) {
   return engine_ranks_collect(&engine->config, sums, error);
 }
 
-/* Returns the index in Layer.array of array number `a` of the calls read and write (engine.h). */
+/* Returns the index in Layer.array of array number `a` of calls `read` and `write` (engine.h). */
 static int array_of(const Training *training, size_t a) {
   if (a == 0 && training->ema > 0) return AVERAGE;
   return a > 0 && a <= training_moments(training) ? FIRST_MOMENT + (int)a - 1 : PARAMETERS;

@@ -148,7 +148,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
 }
 
 /* Computes each row's loss, whether its prediction is correct, and the gradient of the logits. The
-   gradient is that of the mean loss over all_rows rows. */
+   loss to differentiate is the mean over `all_rows` rows. */
 static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, Team team) {
   const Layer *layer = &cpu->layer[cpu->engine.config.network.layers - 1];
   const size_t classes = layer->outputs;

@@ -36,9 +36,9 @@ typedef struct {
   /* Computes dx(m, n) = c(m, n) * activation slope at y(m, n). Rows are `row` floats apart. */
   void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
 
-  /* Takes c as the gradient of weights w. Computes v = momentum v + c + weight_decay w, then w = w
-     - rate v. Rows are `row` floats apart. If copy is not NULL, sets copy(n, m) = w(m, n); its rows
-     are copy_row floats apart. */
+  /* The product c is the gradient of weights w. Computes v = momentum v + c + weight_decay w, then
+     w = w - rate v. Rows are `row` floats apart. If copy is not NULL, sets copy(n, m) = w(m, n);
+     its rows are copy_row floats apart. */
   void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;

@@ -62,7 +62,7 @@ typedef struct {
   int rest;              /* rows of a short last step; 0 means that there is none */
 } StepGraph;
 
-/* The state of the sums of gradients over ranks. */
+/* What the ranks need to add their gradients. */
 typedef struct {
   struct ncclComm *comm; /* NULL with one rank, or after sums_close */
   cudaError_t (*allocate)(void **pointer, size_t bytes); /* ncclMemAlloc; NULL means cudaMalloc */
@@ -71,7 +71,7 @@ typedef struct {
   cudaStream_t stream, updates; /* NCCL adds gradients on `stream`; the updates run on `updates` */
   cudaEvent_t ready, summed;
   cudaEvent_t updated[NETWORK_MAX_LAYERS]; /* [l]: recorded by sums_updated(e, l, end) */
-  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + `first` of its sums_updated; 0 after sums_join */
+  int bucket[NETWORK_MAX_LAYERS]; /* [l]: 1 + `first` of l's sums_updated; 0 after sums_join */
   bool closes;                    /* true while the engine closes; waits are then short */
 } RankSums;
 
@@ -128,7 +128,7 @@ struct CudaEngine {
   Replay replay;
 
   StepGraph many_steps, one_step, last_steps; /* the graphs of level step */
-  uint32_t positions_before;                  /* rows that the previous steps_by_graph trained */
+  uint32_t positions_before;                  /* number of rows of the previous steps_by_graph */
   const uint8_t *d_captured;                  /* value of d_train_on that the graphs captured */
   TilesPlan tiles; /* plan of launch_tiles; tiles.blocks is 0 if launch_tiles is not used */
   void *d_steps;   /* scratch memory of launch_tiles or launch_many */
@@ -147,7 +147,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
    if level epoch or exercise was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
 /* Returns true if launch_many can train members of this configuration. With a small first layer and
-   many classes, launch_many would change the bits, so members train by launch_tiles. */
+   many classes, launch_many would give other bits than launch_tiles, so it is not used. */
 bool engine_cuda_suits_many(const EngineConfig *config);
 /* If the kernels for wide layers are faster, sets engine->wide and says so in engine->reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
@@ -166,7 +166,7 @@ bool cuda_array_by(CudaEngine *e, CudaAllocate *allocate, CudaRelease *release, 
 /* Releases everything that the engine owns, in reverse order of allocation. */
 void cuda_release_all(CudaEngine *e);
 
-/* Returns the number of bf16 terms per float32 at level layer. level_wide has one less, in fp16. */
+/* Returns how many bf16 terms make a float32 at level layer. level_wide uses one less, in fp16. */
 static inline int bf16_terms(const CudaEngine *e) {
   return e->engine.config.training.precision == PRECISION_TF32 ? 2 : 3;
 }
@@ -185,7 +185,7 @@ static inline bool has_cluster(const CudaEngine *e) {
   return e->first && e->engine.config.training.fusion == FUSION_EPOCH && !has_tiles(e);
 }
 
-/* Returns the shape of a network of two hidden layers. */
+/* Returns the shape of the engine's network, which must have two hidden layers. */
 static inline ManyShape many_shape(const CudaEngine *e) {
   const int *size = e->engine.config.network.size;
   return (ManyShape){size[0], size[1], size[2], size[3], e->engine.config.training.batch};
@@ -244,7 +244,7 @@ bool replay_note(CudaEngine *e, const TrainRange *range, Error *error);
 /* Waits for the recorded work, repeats it if necessary, returns the sums. All ranks call this. */
 bool replay_sums(CudaEngine *e, ResultSums *sums, Error *error);
 bool replay_settle(CudaEngine *e, Error *error);
-/* Computes logits as cuda_queue_rows does, again at level layer if a number is out of range. */
+/* Computes logits by cuda_queue_rows, and again at level layer if a number was out of range. */
 cudaError_t replay_logits(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits);
 /* cuda_queue_range queues training steps, cuda_queue_rows a forward pass (engine_cuda.c). */
 cudaError_t cuda_queue_range(CudaEngine *e, const TrainRange *range);
@@ -271,7 +271,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
 cudaError_t steps_train(CudaEngine *e, StepState state, uint64_t steps);
 /* Sets the scales of level_wide for these steps, from the first rows of the first step. */
 cudaError_t steps_rescale(CudaEngine *e, StepState state);
-/* Queues the forward pass over rows first_row to first_row + rows - 1, at most e->forward_rows. */
+/* Queues the forward pass over `rows` rows from first_row on. rows is at most e->forward_rows. */
 cudaError_t steps_evaluate(CudaEngine *e, uint32_t first_row, int rows);
 
 /* Destroys the graphs of level step. */

@@ -178,7 +178,7 @@ static bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
   return engine_ranks_collect(&engine->config, out, error);
 }
 
-/* Returns array number `a`, as the operations read and write number arrays (engine.h). */
+/* Returns array number `a` of the operations `read` and `write` (engine.h). */
 static float *array_of(const CudaEngine *e, size_t a) {
   if (a == 0 && e->d_average) return e->d_average;
   return a > 0 && a <= training_moments(&e->engine.config.training)

@@ -14,7 +14,7 @@ static const double RANKS_FROM = 3e8;
 /* One bit for each set of kernels that supports only some networks. */
 enum { OF_WIDE = 1, OF_EPOCH = 2, OF_MANY = 4, OF_EXERCISE = 8 };
 
-/* Returns a requirement of these kernels that the configuration does not meet, or NULL. */
+/* Returns a requirement of `kernels` (OF_ bits) that the configuration does not meet, or NULL. */
 static const char *unsuited(const EngineConfig *c, int kernels) {
   const Training *t = &c->training;
   const struct {

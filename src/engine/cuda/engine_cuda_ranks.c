@@ -65,7 +65,7 @@ static struct {
   __typeof__(ncclCommDestroy) *comm_destroy;
   __typeof__(ncclCommAbort) *comm_abort;
   __typeof__(ncclGetErrorString) *get_error_string;
-  /* NCCL before 2.27 lacks the last three functions; their pointers are then NULL. */
+  /* NCCL before 2.27 lacks the next three functions. Then their pointers are NULL. */
   ncclResult_t (*mem_alloc)(void **pointer, size_t bytes);
   ncclResult_t (*mem_free)(void *pointer);
   ncclResult_t (*comm_window_register)(ncclComm_t comm, void *pointer, size_t bytes, void **window,
@@ -246,7 +246,7 @@ bool sums_wait(CudaEngine *e, cudaEvent_t event, const char *what, Error *error)
     sched_yield();
   }
   if (cuda_done(status, what, error)) return true;
-  /* A call may fail because another rank has ended. Let the launcher notice and name that rank. */
+  /* A call may fail because another rank has ended. Wait for the launcher to name that rank. */
   const double failed = seconds_now();
   while (!e->sums.closes && seconds_now() - failed < NAME_SECONDS &&
          ranks_go_on(ranks, began, error))

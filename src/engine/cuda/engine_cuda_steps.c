@@ -75,7 +75,7 @@ static cudaError_t forward(CudaEngine *e, BatchView batch, bool trains) {
   return e->level->loss(e, batch, trains);
 }
 
-/* Returns true if layers l to end - 1 form a bucket, whose gradients ranks add at once. Most
+/* Returns true if layers l to end - 1 form a bucket, whose gradients ranks add together. Most
    networks have three buckets: the last layers, with at most a quarter of the values; the middle
    layers; and the first layer, whose sum hardly overlaps with other work. */
 static bool is_bucket(const Network *n, int l, int end) {
