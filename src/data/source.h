@@ -2,8 +2,8 @@
    archive does (RFC 1952). An archive may have several members, and zeros after the last member.
 
    A regular file must not change while it is open. Each read from the file checks this; bytes that
-   were read after a change are dropped. If an archive is damaged, the source_read that finds this
-   returns 0. Damage is found at the end of the damaged member at the latest. */
+   were read after a change are dropped. If an archive is damaged, source_read returns 0 when it
+   finds the damage, which is at the end of the damaged member at the latest. */
 #pragma once
 
 #include <stdatomic.h>

@@ -62,7 +62,7 @@ typedef struct {
   int rest;              /* rows of a short last step; 0 means that there is none */
 } StepGraph;
 
-/* What the ranks need to add their gradients. */
+/* State for adding the ranks' gradients. */
 typedef struct {
   struct ncclComm *comm; /* NULL with one rank, or after sums_close */
   cudaError_t (*allocate)(void **pointer, size_t bytes); /* ncclMemAlloc; NULL means cudaMalloc */
@@ -147,7 +147,7 @@ Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, vo
    if level epoch or exercise was asked for and cannot run. */
 bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tiles, Error *error);
 /* Returns true if launch_many can train members of this configuration. With a small first layer and
-   many classes, launch_many would give other bits than launch_tiles, so it is not used. */
+   many classes, launch_many would give other bits than launch_tiles, so members do not use it. */
 bool engine_cuda_suits_many(const EngineConfig *config);
 /* If the kernels for wide layers are faster, sets engine->wide and says so in engine->reason. */
 void engine_cuda_choose_wide(Engine *engine, const GpuLimits *limits);
