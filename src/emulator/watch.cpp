@@ -18,7 +18,7 @@ static uint32_t era, block_era, launch_era;
 static std::vector<uint32_t> block_eras, block_numbers; /* for each block that this launch has
                                                            run: first era; number in the grid */
 /* Blocks announce finished writes by atomic operations. If announced[address][i] is e, the i-th
-   block that ran has announced its writes before era e by an operation at this address. */
+   block that ran has announced, by an operation at this address, its writes of eras before e. */
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
 

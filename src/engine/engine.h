@@ -50,9 +50,9 @@ typedef struct {
 
 /* A range of training steps over a window of the dataset. Step s trains on positions [s * batch,
    min((s + 1) * batch, rows)) of the window; position p is row first_row + p or, if `shuffled`, row
-   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. A range
-   that augments reads augmented copies, which double the memory of the rows. augment.h makes the
-   copy of the window's row r from (augment, augment_key, r). Pictures must be square. */
+   first_row + random_permute(p, rows, key). The gradient is the mean over the step's rows. With
+   augmentation, steps read augmented copies, which double the memory of the rows. augment.h makes
+   the copy of the window's row r from (augment, augment_key, r). Pictures must then be square. */
 typedef struct {
   uint64_t first_row, rows; /* the window; `rows` is below 2^32 */
   bool shuffled;
