@@ -45,17 +45,9 @@ template <auto BARRIER> __device__ inline void arrive(int threads) {
 
 /* Rounds two floats to bf16, the first into the lower half. */
 __device__ inline uint32_t pack_bf16(float first, float second) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  const auto round = [](float f) {
-    const uint32_t bits = __float_as_uint(f);
-    return f == f ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : 0x7fffu;
-  };
-  return round(first) | round(second) << 16;
-#else
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(second), "f"(first));
   return packed;
-#endif
 }
 
 /* Rounds two floats to fp16, the first into the lower half. Overflow gives infinity. */
