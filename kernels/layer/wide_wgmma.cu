@@ -165,13 +165,10 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 /* Returns true only if the program's other kernels are compiled for compute capability 9.0, too,
    because launch_pdl() expects one architecture for all kernels. */
 bool has_wgmma() {
-  int device, major = 0, minor = 0, others = 0;
+  int others;
   cudaFuncAttributes attributes;
   const bool has =
-      cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-      10 * major + minor == 90 && kernels_can_run(&others) == cudaSuccess && others == 90 &&
+      kernels_can_run(&others) == cudaSuccess && others == 90 &&
       cudaFuncGetAttributes(&attributes, wide_kernel<Update<2>, PingPong>) == cudaSuccess;
   launched(); /* clears the last error */
   return has;

@@ -276,8 +276,6 @@ DOES(cudaGetDevice, *device = 0, int *device)
 /* Returns attributes of an A100, because device.h has the instructions of an A100. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
-           : attribute == cudaDevAttrComputeCapabilityMajor           ? 8
-           : attribute == cudaDevAttrComputeCapabilityMinor           ? 0
            : attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 164 << 10
                                                                       : 163 << 10;
   return cudaSuccess;

@@ -91,11 +91,10 @@ TRIES(cudaGetDeviceProperties,
       struct cudaDeviceProp *properties, int device)
 CALL(cudaDeviceGetAttribute, cudaErrorLaunchFailure,
      *value = attribute == cudaDevAttrMultiProcessorCount            ? 132
-              : attribute == cudaDevAttrComputeCapabilityMajor       ? 9
               : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 227 << 10
                                                                      : 0,
-     *value || attribute == cudaDevAttrComputeCapabilityMinor ? cudaSuccess : cudaErrorInvalidValue,
-     int *value, enum cudaDeviceAttr attribute, int device)
+     *value ? cudaSuccess : cudaErrorInvalidValue, int *value, enum cudaDeviceAttr attribute,
+     int device)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 

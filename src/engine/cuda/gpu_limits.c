@@ -31,15 +31,11 @@ bool gpu_limits_lower(GpuLimits *limits, Error *error) {
 }
 
 static cudaError_t ask_device(GpuLimits *limits) {
-  int device, major, minor, shared, compiled_for;
+  int device, shared;
   TRY(cudaGetDevice(&device));
-  TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
   TRY(cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device));
   TRY(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  TRY(kernels_can_run(&compiled_for));
-  limits->capability = 10 * major + minor;
-  if (compiled_for < limits->capability) limits->capability = compiled_for;
+  TRY(kernels_can_run(&limits->capability));
   limits->shared_bytes = (size_t)shared;
   limits->wide_by = wide_by();
   limits->clusters = limits->capability >= 90 ? tiles_clusters() : 0;
