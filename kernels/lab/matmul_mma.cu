@@ -1,9 +1,17 @@
 /* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
+namespace {
+
 /* A block of 8 warps computes 128 x 128 of C. A warp computes 64 x 32: 4 x 4 tiles of 16 x 8. */
+constexpr int BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, THREADS = 256;
+
+/* Rows end with 16 unused bytes, so that the eight rows of an ldmatrix start in different banks. */
+struct __align__(16) Slab {
+  __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
+};
+
 struct WarpTile {
-  static constexpr int BM = 128, BN = 128, WM = 64, WN = 32, THREADS = 256;
   float sum[WM / 16][WN / 8][4];
 
   static __device__ Corner corner() { /* where the warp starts in the block's tile */
@@ -11,37 +19,32 @@ struct WarpTile {
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
   }
 
-  /* sum += A B over 16 k. a(row, k) and b(k, column) return the addresses of 8 neighbours. */
-  template <class A, class B> __device__ void multiply(const A &a, const B &b) {
+  /* sum += A B over the 32 k of a slab. */
+  __device__ void multiply(const Slab &slab) {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
-    uint32_t left[WM / 16][4], right[WN / 16][4];
-    unrolled (i, WM / 16) ldmatrix_x4(left[i], a(mine.row + 16 * i + lane % 16, lane / 16 * 8));
-    unrolled (j, WN / 16)
-      ldmatrix_x4_trans(right[j], b(lane % 16, mine.column + 16 * j + lane / 16 * 8));
-    unrolled (i, WM / 16)
-      unrolled (j, WN / 8)
-        mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+    unrolled_by (k, BK, 16) {
+      uint32_t left[WM / 16][4], right[WN / 16][4];
+      unrolled (i, WM / 16)
+        ldmatrix_x4(left[i], &slab.a[mine.row + 16 * i + lane % 16][k + lane / 16 * 8]);
+      unrolled (j, WN / 16)
+        ldmatrix_x4_trans(right[j], &slab.b[k + lane % 16][mine.column + 16 * j + lane / 16 * 8]);
+      unrolled (i, WM / 16)
+        unrolled (j, WN / 8)
+          mma_m16n8k16(sum[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+    }
   }
 
-  __device__ void store(float *c, int m, int n, const Corner &tile) const {
+  __device__ void store(const Bf16Matrices &p, const Corner &tile) const {
     const int lane = threadIdx.x % 32;
     const Corner mine = corner();
     unrolled (i, WM / 16)
       unrolled (j, WN / 8)
         unrolled (half, 2)
-          store_word<2>(c, m, n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
+          store_word<2>(p.c, p.m, p.n, tile.row + mine.row + 16 * i + 8 * half + lane / 4,
                         tile.column + mine.column + 8 * j + lane % 4 * 2,
                         {sum[i][j][2 * half], sum[i][j][2 * half + 1]});
   }
-};
-
-namespace {
-
-/* Rows end with 16 unused bytes, so that the eight rows of an ldmatrix start in different banks. */
-constexpr int BM = WarpTile::BM, BN = WarpTile::BN, BK = 32, THREADS = WarpTile::THREADS;
-struct __align__(16) Slab {
-  __nv_bfloat16 a[BM][BK + 8], b[BK][BN + 8];
 };
 
 /* From each matrix a thread copies COPIES words of 8 neighbours (zeros outside the matrix). */
@@ -66,12 +69,6 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
   close_copies();
 }
 
-[[maybe_unused]] __device__ void multiply_slab(WarpTile &tile, const Slab &slab) {
-  unrolled_by (k, BK, 16)
-    tile.multiply([&](int row, int column) { return &slab.a[row][k + column]; },
-                  [&](int row, int column) { return &slab.b[k + row][column]; });
-}
-
 /* C = A B. Block: 128 x 128 of C, in slabs of 32 along k. Warp: 64 x 32 of C. An mma.sync does 64
    multiply-adds per lane. For 1024 multiply-adds per lane, ldmatrix loads the operands in 24
    wavefronts. cp.async copies slabs into a ring of four: three arrive while one is multiplied. */
@@ -89,10 +86,10 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
     await_groups<STAGES - 2>(); /* this thread's copies to slab s have arrived */
     __syncthreads();            /* slab s is complete; all threads have read the previous slab */
     copy_slab(stage[(s + STAGES - 1) % STAGES], p, corner, k0 + (STAGES - 1) * BK);
-    multiply_slab(tile, stage[s]);
+    tile.multiply(stage[s]);
   }
   await_groups<0>(); /* a block must not end while its copies are in flight */
-  tile.store(p.c, p.m, p.n, corner);
+  tile.store(p, corner);
 #endif
 }
 
