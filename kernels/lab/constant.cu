@@ -37,7 +37,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
-   Grid: one thread per output. The type Table names the table's memory. All threads call open().
+   Grid: one thread per output. The type Table names the table's memory. All threads construct it.
    In an unrolled loop the addresses differ only by constants. So a read is a load and an add. */
 
 __constant__ float c_table[STORED];
@@ -47,8 +47,7 @@ __constant__ float c_table[STORED];
    one uniform load for the warp. */
 template <int UNROLL_> struct Constant {
   static constexpr int UNROLL = UNROLL_;
-  __device__ static Constant open(const float *) {
-    return {};
+  __device__ explicit Constant(const float *) {
   }
   __device__ float read(int k) const {
     return c_table[k];
@@ -58,9 +57,6 @@ template <int UNROLL_> struct Constant {
 struct ReadOnly {
   static constexpr int UNROLL = UNROLLED;
   const float *d_table;
-  __device__ static ReadOnly open(const float *d_table) {
-    return {d_table};
-  }
   __device__ float read(int k) const {
     return __ldg(d_table + k);
   }
@@ -69,12 +65,12 @@ struct ReadOnly {
 struct Shared {
   static constexpr int UNROLL = UNROLLED;
   const float *words;
-  __device__ static Shared open(const float *d_table) {
+  __device__ explicit Shared(const float *d_table) {
     __shared__ float s_table[STORED];
 #pragma unroll 1
     for (int k = threadIdx.x; k < STORED; k += BLOCK) s_table[k] = d_table[k];
     __syncthreads();
-    return {s_table};
+    words = s_table;
   }
   __device__ float read(int k) const {
     return words[k];
@@ -85,7 +81,7 @@ template <class Table>
 __global__ void __launch_bounds__(BLOCK)
     add_table(const float *__restrict__ d_x, const float *__restrict__ d_table,
               float *__restrict__ d_out, int64_t n, int addresses) {
-  const Table table = Table::open(d_table);
+  const Table table{d_table};
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
   /* threadIdx.x mod addresses, which is a power of two */
