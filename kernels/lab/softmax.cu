@@ -56,19 +56,17 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* Combines a value over LANES threads: by shuffles, then across warps with one barrier. */
-template <int LANES> struct Shuffle {
-  template <class Combine> static __device__ float all(float value, Combine combine) {
-    value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
-    if constexpr (LANES > 32) {
-      __shared__ float part[LANES / 32]; /* one array per type Combine */
-      const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-      if (lane == 0) part[warp] = value;
-      __syncthreads();
-      value = lab_shuffle<LANES / 32>(part[lane % (LANES / 32)], combine);
-    }
-    return value;
+template <int LANES, class Combine> __device__ float shuffle(float value, Combine combine) {
+  value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
+  if constexpr (LANES > 32) {
+    __shared__ float part[LANES / 32]; /* one array per type Combine */
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0) part[warp] = value;
+    __syncthreads();
+    value = lab_shuffle<LANES / 32>(part[lane % (LANES / 32)], combine);
   }
-};
+  return value;
+}
 
 constexpr int SERIAL = 128; /* rows per block of the rung `serial`: few, to reach every SM */
 
@@ -85,9 +83,9 @@ __global__ void __launch_bounds__(ROWS == 1 ? THREADS : ROWS)
   const int first = threadIdx.x % LANES;
 
   for (int c = first; c < width; c += LANES) largest = fmaxf(largest, in[c]);
-  largest = Shuffle<LANES>::all(largest, LabLargest());
+  largest = shuffle<LANES>(largest, LabLargest());
   for (int c = first; c < width; c += LANES) sum += expf(in[c] - largest);
-  const float inverse = 1.0f / Shuffle<LANES>::all(sum, LabSum());
+  const float inverse = 1.0f / shuffle<LANES>(sum, LabSum());
   for (int c = first; c < width; c += LANES) out[c] = expf(in[c] - largest) * inverse;
 }
 
@@ -165,9 +163,9 @@ struct Twice {
   template <class S> static __device__ void softmax(RowPart<S> &values) {
     float largest = -INFINITY, sum = 0.0f;
     values.each([&](float &z) { largest = fmaxf(largest, z); });
-    largest = Shuffle<S::LANES>::all(largest, LabLargest());
+    largest = shuffle<S::LANES>(largest, LabLargest());
     values.each([&](float &z) { sum += z = expf(z - largest); });
-    const float inverse = 1.0f / Shuffle<S::LANES>::all(sum, LabSum());
+    const float inverse = 1.0f / shuffle<S::LANES>(sum, LabSum());
     values.each([&](float &z) { z *= inverse; });
   }
 };
