@@ -7,22 +7,24 @@
 #include <stdint.h>
 
 /* Writes 16 bytes in one access, to global memory. */
-__device__ inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
+__device__ inline void store_b128(void *to, uint4 packet) {
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "mov.b64 lo, {%1, %2};\n\tmov.b64 hi, {%3, %4};\n\tmov.b128 q, {lo, hi};\n\t"
                "st.relaxed.gpu.global.b128 [%0], q;\n\t}" ::"l"(to),
-               "f"(x), "f"(y), "f"(z), "r"(w)
+               "r"(packet.x), "r"(packet.y), "r"(packet.z), "r"(packet.w)
                : "memory");
 }
 
 /* Reads 16 bytes from global memory, in one access if the caller uses all four values. */
-__device__ inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
+__device__ inline uint4 load_b128(const void *at) {
+  uint4 packet;
   asm volatile("{\n\t.reg .b128 q;\n\t.reg .b64 lo, hi;\n\t"
                "ld.relaxed.gpu.global.b128 q, [%4];\n\tmov.b128 {lo, hi}, q;\n\t"
                "mov.b64 {%0, %1}, lo;\n\tmov.b64 {%2, %3}, hi;\n\t}"
-               : "=f"(x), "=f"(y), "=f"(z), "=r"(w)
+               : "=r"(packet.x), "=r"(packet.y), "=r"(packet.z), "=r"(packet.w)
                : "l"(at)
                : "memory");
+  return packet;
 }
 
 /* Writes 8 bytes in one access, to global memory. */

@@ -133,8 +133,7 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 4)
       part[e] = __float_as_uint((c[e / 2 * 2][e % 2] + c[e / 2 * 2 + 1][e % 2]) * SCALE);
     if constexpr (S::MAIL)
-      store_b128(logits_at(row, tile), __uint_as_float(part[0]), __uint_as_float(part[1]),
-                 __uint_as_float(part[2]), stamp);
+      store_b128(logits_at(row, tile), {part[0], part[1], part[2], stamp});
     else
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
@@ -168,7 +167,7 @@ template <class S> struct Head : Ground<S> {
     uint4 in;
     uint32_t polls = 0;
     do {
-      in = look(at);
+      in = load_b128(at);
       check_timeout(polls);
     } while (__byte_perm(in.z, in.w, 0x7632) != stamp);
     __syncwarp();
@@ -265,8 +264,7 @@ template <class S> struct Head : Ground<S> {
     const uint32_t stamp = job.stamp + step;
     if constexpr (S::MAIL)
       store_b128(job.gradient + (g * S::N_TILES + row / 8) * 32 + row % 8 * 4 + t,
-                 __uint_as_float(a), __uint_as_float(low[0]), __uint_as_float(b | stamp << 16),
-                 low[1] | (stamp & 0xffff0000u));
+                 {a, low[0], b | stamp << 16, low[1] | (stamp & 0xffff0000u)});
     else
       unrolled (k, 2)
         send_to_block(this->head(step) + row * 4 + t, &s.head_came, g + 8 * k, a, low[0], b,

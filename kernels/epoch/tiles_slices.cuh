@@ -27,13 +27,6 @@ constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
 }
-__device__ inline uint4 look(const uint4 *at) {
-  uint4 p;
-  float x, y, z;
-  load_b128(at, x, y, z, p.w);
-  p.x = __float_as_uint(x), p.y = __float_as_uint(y), p.z = __float_as_uint(z);
-  return p;
-}
 /* Writes half of a packet: two numbers of a tile. */
 __device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_t low) {
   store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
@@ -55,7 +48,7 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
   constexpr uint32_t MASK = IN ? 0x80000000u : 1u;
   const uint32_t bit = phase_bit<IN>(stamp);
   unrolled (i, MOST)
-    if (i < count) in[i] = look(from + i * STRIDE);
+    if (i < count) in[i] = load_b128(from + i * STRIDE);
   for (uint32_t polls = 0;;) {
     uint32_t wrong = 0;
     unrolled (i, MOST)
@@ -63,7 +56,7 @@ __device__ __forceinline__ void receive_packets(const uint4 *from, int count, ui
     if (!(wrong & MASK)) break;
     check_timeout(polls);
     unrolled (i, MOST)
-      if (i < count && wrong_phase<IN>(in[i], bit) & MASK) in[i] = look(from + i * STRIDE);
+      if (i < count && wrong_phase<IN>(in[i], bit) & MASK) in[i] = load_b128(from + i * STRIDE);
   }
   __syncwarp();
   unrolled (i, MOST) {

@@ -5,18 +5,17 @@
 #include <cuda_bf16.h>
 
 /* These functions store and load mail, messages between blocks (kernels/epoch/tiles_mail.cu). */
-inline void store_b128(void *to, float x, float y, float z, uint32_t w) {
-  const float4 packet = {x, y, z, __uint_as_float(w)};
+inline void store_b128(void *to, uint4 packet) {
   emulator_store_mail(to, &packet, sizeof packet);
 }
 inline void store_b64(void *to, uint32_t x, uint32_t y) {
   const uint2 half = {x, y};
   emulator_store_mail(to, &half, sizeof half);
 }
-inline void load_b128(const void *at, float &x, float &y, float &z, uint32_t &w) {
-  float4 packet;
+inline uint4 load_b128(const void *at) {
+  uint4 packet;
   emulator_load_mail(at, &packet);
-  x = packet.x, y = packet.y, z = packet.z, w = __float_as_uint(packet.w);
+  return packet;
 }
 
 inline uint32_t shared_address(const void *p) {
