@@ -107,10 +107,6 @@ template <class S> struct Head : Ground<S> {
         sum[2 * p] += high.x + low.x, sum[2 * p + 1] += high.y + low.y;
       }
     }
-    update_biases(x, sum, step);
-  }
-  /* Updates the biases. `sum` is the logits' gradient, summed over rows g, g + 8 and so on. */
-  __device__ __forceinline__ void update_biases(Weight (&x)[4], float (&sum)[4], int step) const {
     const StepNumbers now = this->numbers(step);
     add_lanes(sum);
     unrolled (e, 4)

@@ -40,13 +40,6 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
    The layout suits the chain: (r / 8, s / 16, lane), with two terms of each product. A warp
    computes 16 rows r times 32 rows s. Products of bytes are exact integers; `value` converts them
    to products of the network's inputs. */
-template <class Value>
-__device__ inline void store_k(uint4 *to, const int (&c)[4][4], int e, int q, const Value &value) {
-  uint4 p;
-  p.x = split(value(c, 2 * q, e, 0), value(c, 2 * q, e, 1), p.z);
-  p.y = split(value(c, 2 * q + 1, e, 0), value(c, 2 * q + 1, e, 1), p.w);
-  *to = p;
-}
 __global__ void k_kernel(Job job, int rows) {
 #if __CUDA_ARCH__ >= 800 /* plan_tiles refuses older GPUs */
   const int step = blockIdx.x;
@@ -75,14 +68,19 @@ __global__ void k_kernel(Job job, int rows) {
     }
   }
   const float f = job.pixel_factor, o = job.pixel_offset;
-  const auto value = [&](const int(&c)[4][4], int n, int e, int i) {
+  const auto value = [&](int n, int e, int i) {
     const float sums = (float)(of_r[2 * e] + of_s[n][i]);
     return (fmaf((float)c[n][2 * e + i], f * f, 1.0f) + o * (job.size[0] * o - f * sums)) *
            job.k_scale;
   };
   uint4 *to = const_cast<uint4 *>(job.k) + (size_t)step * (rows / 8) * (rows / 16) * 32 + lane;
   unrolled (e, 2)
-    unrolled (q, 2) store_k(to + ((m * 2 + e) * (rows / 16) + half * 2 + q) * 32, c, e, q, value);
+    unrolled (q, 2) {
+      uint4 p;
+      p.x = split(value(2 * q, e, 0), value(2 * q, e, 1), p.z);
+      p.y = split(value(2 * q + 1, e, 0), value(2 * q + 1, e, 1), p.w);
+      to[((m * 2 + e) * (rows / 16) + half * 2 + q) * 32] = p;
+    }
 #endif
 }
 
