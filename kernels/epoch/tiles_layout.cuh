@@ -3,8 +3,8 @@
 #pragma once
 
 #include "epoch/tiles_weight.cuh"
+#include "fp16_split.cuh"
 #include "layer/hopper.cuh"
-#include "ptx.cuh"
 
 namespace tiles {
 
@@ -160,18 +160,6 @@ template <class S> struct Ground {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high fp16 terms of two numbers, and sets `low` to their low terms. */
-__device__ inline uint32_t split(float a, float b, uint32_t &low) {
-  const uint32_t high = pack_fp16(a, b);
-  const float2 h = unpack_fp16(high);
-  low = pack_fp16(a - h.x, b - h.y);
-  return high;
-}
-/* Widens two of four bytes to 16 bits each. `which` is BYTES_01, BYTES_23, BYTES_02 or BYTES_13. */
-__device__ inline uint32_t halves(uint32_t bytes, int which) {
-  return __byte_perm(bytes, 0, which);
-}
-constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
 constexpr uint32_t ONES = 0x3c003c00;
 
 /* Returns the lane's address for ldmatrix, which loads the tile's own terms as a left operand. Rows

@@ -55,7 +55,7 @@ __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t 
     mma_m16n8k16_fp16(d, dz_high, w3[n][2], w3[n][3]);
     unrolled (i, 4)
       d[i] = mask[i / 2] >> (8 * n + i % 2) & 1 ? d[i] * (DZ2_SCALE / (DZ3_SCALE * W3_SCALE)) : 0;
-    unrolled (i, 2) high[i] = split<(int)LOW>(d[2 * i], d[2 * i + 1], &low[i]);
+    unrolled (i, 2) high[i] = split<(int)LOW>(d[2 * i], d[2 * i + 1], low[i]);
   }
 }
 
@@ -135,7 +135,7 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
     const int r = 16 * l.w + 2 * l.q + k % 2 + 8 * (k / 2);
     x[k] = (l.g == OWN_COLUMNS ? 1 : s.h2_in[r / 4][r % 4][l.g]) * H_SCALE;
   }
-  unrolled (k, 2) h[k] = split(x[2 * k], x[2 * k + 1], &h_low[k]);
+  unrolled (k, 2) h[k] = split(x[2 * k], x[2 * k + 1], h_low[k]);
   mma_m16n8k16_fp16(d, high, h[0], h[1]);
   mma_m16n8k16_fp16(d, low, h[0], h[1]);
   mma_m16n8k16_fp16(d, high, h_low[0], h_low[1]);
@@ -340,7 +340,7 @@ __device__ inline void update_last(const Job &job, Shared &s, int turn, const Sc
     if (bias) continue;
     uint8_t *to = w1_at(s, l, K_STEPS - 1) + 16 * i + 2 * part * MATRIX;
     if (part < 2)
-      *(uint32_t *)to = split(w[0], w[1], (uint32_t *)(to + MATRIX));
+      *(uint32_t *)to = split(w[0], w[1], *(uint32_t *)(to + MATRIX));
     else
       *(uint32_t *)to = split(w[0]);
   }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "batch.cuh"
+#include "fp16_split.cuh"
 #include "layer/hopper.cuh"
-#include "ptx.cuh"
 
 namespace many {
 
@@ -141,31 +141,6 @@ __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
 
 /* ---- terms ---------------------------------------------------------------------------------- */
 
-/* Returns the high terms of two numbers, and sets `low` to SCALE times their low terms. */
-template <int SCALE = 1> __device__ inline uint32_t split(float a, float b, uint32_t *low) {
-  const uint32_t high = pack_fp16(a, b);
-  const float2 h = unpack_fp16(high);
-  *low = pack_fp16((a - h.x) * SCALE, (b - h.y) * SCALE);
-  return high;
-}
-/* Sets `high` to the high terms of four numbers, and `low` to SCALE times their low terms. */
-template <int SCALE = 1> __device__ inline void split(const float *x, void *high, void *low) {
-  uint2 h, l;
-  h.x = split<SCALE>(x[0], x[1], &l.x), h.y = split<SCALE>(x[2], x[3], &l.y);
-  *(uint2 *)high = h, *(uint2 *)low = l;
-}
-/* Returns a number's high term in the lower half, SCALE times its low term in the upper half. */
-template <int SCALE = 1> __device__ inline uint32_t split(float a) {
-  const float high = __half2float(__float2half_rn(a));
-  return pack_fp16(a, (a - high) * SCALE);
-}
-
-/* Widens two of four bytes to 16 bits each. `which` is BYTES_01, BYTES_23, BYTES_02 or BYTES_13. */
-__device__ inline uint32_t halves(uint32_t bytes, int which) {
-  return __byte_perm(bytes, 0, which);
-}
-constexpr int BYTES_01 = 0x4140, BYTES_23 = 0x4342, BYTES_02 = 0x4240, BYTES_13 = 0x4341;
-
 /* Returns the address of the thread's terms of W1 for inputs 2 g and 2 g + 1 of a k-step. */
 __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
   return s.w1 + step * W1_STEP + l.g % 2 * W1_HALF + l.g / 2 * 32 + l.q * 4;
@@ -174,7 +149,7 @@ __device__ inline uint8_t *w1_at(Shared &s, const Lanes &l, int step) {
 __device__ inline void store_w1(uint8_t *at, const float *w) {
   unrolled (k, 2)
     *(uint32_t *)(at + 2 * k * MATRIX) =
-        split(w[2 * k], w[2 * k + 1], (uint32_t *)(at + (2 * k + 1) * MATRIX));
+        split(w[2 * k], w[2 * k + 1], *(uint32_t *)(at + (2 * k + 1) * MATRIX));
   *(uint32_t *)(at + 4 * MATRIX) = split(w[4]);
 }
 __device__ inline uint8_t *w2_at(Shared &s, int column, int unit) {
