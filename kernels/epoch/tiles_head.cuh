@@ -90,12 +90,7 @@ template <class S> struct Head : Ground<S> {
         mma_m16n8k16_fp16(sum[m], a[1], r[2], r[3]);
       }
     }
-    constexpr float SCALE = 1.0f / (DZ_SCALE * H_SCALE);
-    unrolled (e, 4)
-      update<SECOND>(job.rule, job.rule.weights, now,
-                     add_terms(sum[e / 2 * 2], sum[e / 2 * 2 + 1], e % 2) * SCALE, x[e]);
-    if (job.rule.averages)
-      unrolled (e, 4) move_average(now, x[e].w, x[e].a);
+    update_four<SECOND>(job.rule, now, sum, x);
   }
   __device__ __forceinline__ void update_biases(Weight (&x)[4], int step) const {
     float sum[4] = {};

@@ -169,12 +169,24 @@ template <class Own> __device__ inline uint32_t own_at(const Own &own) {
   return shared_address(&own[lane % 16][lane / 16 * 8]);
 }
 
-/* Adds the four products of two numbers with two terms each. `high` has the products with the right
-   operand's high terms, `low` those with its low terms. In both, element e comes from the left
-   operand's high terms, element e + 2 from its low terms. High times low and low times high are
-   added first. So swapped operands give the same sum, and both copies of a weight stay equal. */
-__device__ inline float add_terms(const float (&high)[4], const float (&low)[4], int e) {
-  return (high[e] + (high[e + 2] + low[e])) + low[e + 2];
+/* Updates four weights and their averages. sum[0] and sum[1] are for weights 0 and 1, the others
+   for weights 2 and 3. A gradient is the sum of four products of two numbers with two terms each.
+   `high` has the products with the right operand's high terms, `low` those with its low terms. In
+   both, element i comes from the left operand's high terms, element i + 2 from its low terms. High
+   times low and low times high are added first. So swapped operands give the same sum, and both
+   copies of a weight stay equal. */
+template <bool SECOND>
+__device__ __forceinline__ void update_four(const Rule &rule, const StepNumbers &now,
+                                            const float (&sum)[4][4], Weight (&x)[4]) {
+  constexpr float SCALE = 1.0f / (DZ_SCALE * H_SCALE);
+  unrolled (e, 4) {
+    const float *high = sum[e / 2 * 2], *low = sum[e / 2 * 2 + 1];
+    const int i = e % 2;
+    const float gradient = (high[i] + (high[i + 2] + low[i])) + low[i + 2];
+    update<SECOND>(rule, rule.weights, now, gradient * SCALE, x[e]);
+  }
+  if (rule.averages)
+    unrolled (e, 4) move_average(now, x[e].w, x[e].a);
 }
 
 } // namespace tiles

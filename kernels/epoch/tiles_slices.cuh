@@ -176,14 +176,9 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
         }
       }
       const StepNumbers now = this->numbers(step);
-      constexpr float SCALE = 1.0f / (DZ_SCALE * H_SCALE);
       Weight x[4];
       take(x, k);
-      unrolled (e, 4)
-        update<SECOND>(job.rule, job.rule.weights, now,
-                       add_terms(sum[e / 2 * 2], sum[e / 2 * 2 + 1], e % 2) * SCALE, x[e]);
-      if (IN && job.rule.averages)
-        unrolled (e, 4) move_average(now, x[e].w, x[e].a);
+      update_four<SECOND>(job.rule, now, sum, x);
       keep(x, k);
     }
   }
