@@ -27,11 +27,6 @@ constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
 }
-/* Writes half of a packet: two numbers of a tile. */
-__device__ inline void send_half(uint4 *packet, int half, uint32_t high, uint32_t low) {
-  store_b64(reinterpret_cast<uint2 *>(packet) + half, high, low);
-}
-
 /* Returns a step's phase as a bit of a packet: the sign of H if IN, else a low term's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);

@@ -182,9 +182,10 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {
     const uint32_t bit = phase_bit<OF_H>(stamp), of_high = OF_H ? bit : 0, of_low = bit - of_high;
-    uint4 *packet = mail + (tile / 2 * S::N_TILES + n) * 32 + lane;
-    send_half(packet, tile % 2, high | of_high, low | of_low);
-    if (tile % 2 == 0 && tile + 1 == job.tiles[layer]) send_half(packet, 1, of_high, of_low);
+    /* a tile's two numbers are half of a packet */
+    uint2 *half = reinterpret_cast<uint2 *>(mail + (tile / 2 * S::N_TILES + n) * 32 + lane);
+    store_b64(half + tile % 2, high | of_high, low | of_low);
+    if (tile % 2 == 0 && tile + 1 == job.tiles[layer]) store_b64(half + 1, of_high, of_low);
   }
   __device__ void fetch_kept(int step) {
     if (!job.keeps || step >= job.steps || !exists()) return;
