@@ -56,10 +56,10 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 }
 
 /* Combines a value over LANES threads: by shuffles, then across warps with one barrier. */
-template <int LANES, class Combine> __device__ float shuffle(float value, Combine combine) {
+template <int LANES, class T, class Combine> __device__ T shuffle(T value, Combine combine) {
   value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
   if constexpr (LANES > 32) {
-    __shared__ float part[LANES / 32]; /* one array per type Combine */
+    __shared__ T part[LANES / 32]; /* one array per type Combine */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (lane == 0) part[warp] = value;
     __syncthreads();
@@ -176,9 +176,11 @@ struct Pair {
   float largest, sum;
 };
 
-template <int LANES> __device__ Pair merge(Pair pair) {
-  const float largest = lab_shuffle<LANES>(pair.largest, LabLargest());
-  return {largest, lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
+/* Stands for merging, where lab_shuffle() takes a way to combine. */
+struct Merge {};
+template <int LANES> __device__ Pair lab_shuffle(Pair pair, Merge) {
+  const float largest = ::lab_shuffle<LANES>(pair.largest, LabLargest());
+  return {largest, ::lab_shuffle<LANES>(pair.sum * expf(pair.largest - largest), LabSum())};
 }
 
 /* Softmax by one reduction. A thread subtracts its OWN largest value; a last factor corrects it. */
@@ -187,15 +189,7 @@ struct Once {
     Pair mine = {-FLT_MAX, 0.0f};
     values.each([&](float &z) { mine.largest = fmaxf(mine.largest, z); });
     values.each([&](float &z) { mine.sum += z = expf(z - mine.largest); });
-    Pair all = merge<32>(mine);
-    if constexpr (S::LANES > 32) {
-      constexpr int WARPS = S::LANES / 32;
-      __shared__ Pair part[WARPS];
-      const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-      if (lane == 0) part[warp] = all;
-      __syncthreads();
-      all = merge<WARPS>(part[lane % WARPS]);
-    }
+    const Pair all = shuffle<S::LANES>(mine, Merge());
     const float factor = expf(mine.largest - all.largest) / all.sum;
     values.each([&](float &z) { z *= factor; });
   }
