@@ -1,7 +1,7 @@
 /* The first rung of matmul on tensor cores: mma.sync, from compute capability 8.0 on. */
 #include "lab/matmul_tile.cuh"
 
-namespace {
+namespace mma {
 
 /* A block of 8 warps computes 128 x 128 of C. A warp computes 64 x 32: 4 x 4 tiles of 16 x 8. */
 constexpr int BM = 128, BN = 128, BK = 32, WM = 64, WN = 32, THREADS = 256;
@@ -56,8 +56,7 @@ __device__ void copy_eight(__nv_bfloat16 *to, const __nv_bfloat16 *from, bool ex
   copy_async<4>((float *)to, (const float *)(exists ? from : p.a), exists);
 }
 
-[[maybe_unused]] __device__ void copy_slab(Slab &slab, const Bf16Matrices &p, const Corner &corner,
-                                           int k0) {
+__device__ void copy_slab(Slab &slab, const Bf16Matrices &p, const Corner &corner, int k0) {
   unrolled (i, COPIES) {
     const int at = threadIdx.x + i * THREADS;
     const int r = at / A_ACROSS, c = at % A_ACROSS * 8, row = corner.row + r;
@@ -93,7 +92,9 @@ __global__ void __launch_bounds__(THREADS, 2) stages_kernel(Bf16Matrices p) {
 #endif
 }
 
-} // namespace
+} // namespace mma
+
+using namespace mma;
 
 cudaError_t launch_matmul_stages(const LabCall *call) {
   const Bf16Matrices p = matrices_of<__nv_bfloat16>(call);
