@@ -53,7 +53,7 @@ static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, 
 }
 
 /* Returns true if the option may differ between ranks. Ranks may have different numbers of threads
-   and different names for a loaded file. Only the first rank prints and writes files. */
+   and different paths for a file to load. Only the first rank prints and writes files. */
 static bool may_differ(const OptionRow *row) {
   const bool is_loaded = row->file == FILE_INPUT && row->resume == ONE_RUN;
   return !row->kind || row->resume == RANKS_FREE || row->file == FILE_OUTPUT || is_loaded ||
@@ -119,7 +119,7 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
 /* Ends a failed run. Prints the message unless another rank does. Returns the exit status. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
-  const int status = error->unread ? 128 + SIGPIPE /* the status that a shell reports */
+  const int status = error->unread ? 128 + SIGPIPE /* what a shell reports for SIGPIPE */
                      : wrong_usage ? 2
                      : signal      ? 128 + signal
                                    : 1;
@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
     done = true;
   }
   if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* Report before ranks_close. When one rank ends with a signal's status, mpirun ends the rest. */
+  /* Report first: once a rank ends with a signal's status, mpirun ends all ranks. */
   if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
   ranks_close(ranks);
   return ended_by ? 128 + ended_by : 0;

@@ -26,7 +26,7 @@ void apart_release(void *memory, size_t bytes) {
 
 enum {
   MOST_SAID = 4096, /* maximum bytes that a process can print */
-  PATIENCE = 10     /* elapsed time limit divided by CPU time limit; large for busy machines */
+  PATIENCE = 10     /* elapsed time limit / CPU time limit; large, since machines may be busy */
 };
 
 /* Calls work() in the new process, then sets *done. If work() calls exit(), *done stays false. */
@@ -111,7 +111,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
   a->process = a->said ? fork() : -1;
   if (a->process == 0) work_and_end(work, context, limit, a->said, a->done);
   if (a->process > 0) {
-    setpgid(a->process, a->process); /* the child does the same; either may be first */
+    setpgid(a->process, a->process); /* the child also calls it, as either may run first */
     return true;
   }
   error_set(error, "%s: %s",

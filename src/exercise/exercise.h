@@ -58,8 +58,8 @@ typedef struct {
 
 enum { EXERCISE_SHAPES = 14 };
 
-/* Returns hidden shape `index`, which is below EXERCISE_SHAPES. Some sizes are 1, some are larger
-   than a block's number of threads. Some steps have fewer rows than the arrays, or no rows. */
+/* Returns shape `index` (below EXERCISE_SHAPES) of the shapes drawn from the seed. Some sizes are
+   1, some are above 256. Some steps have fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Returns a problem with random values. */
@@ -91,13 +91,13 @@ typedef struct {
   char complaint[384]; /* what is wrong with the call itself, or "" */
   EmulatorFinding found[EMULATOR_MOST], costs[EMULATOR_MOST]; /* errors; costly source lines */
   EmulatorCounts counts;
-  double moved_bytes;           /* memory traffic: each byte once per kernel; NAN if not counted */
+  double moved_bytes;           /* each byte counts once per kernel; NAN if not counted */
   double seconds, seconds_ours; /* times of the student's and of our function; NAN if unknown */
 } ExerciseCall;
 
 typedef struct {
   const char *device;
-  bool on_gpu;     /* true: GPU, functions run in sequence; false: emulator, all run at once */
+  bool on_gpu;     /* true: on a GPU, one function at a time; false: emulated, all at once */
   int rows[TASKS]; /* number of rows with which each task is measured */
   double limit;    /* maximum CPU seconds of a function's process */
 } ExerciseBackend;
@@ -111,12 +111,12 @@ typedef struct {
   bool right, fused;
   bool compares;     /* true if we know the cost of our fused version for this shape */
   char wrong[768];   /* why the result is not right */
-  char told[4096];   /* source lines with errors or, if the result is right, with costs */
+  char told[4096];   /* if `right`: costly source lines; otherwise: source lines with errors */
   ExerciseCall call; /* the measured call; `launches` is the maximum over all calls */
 } ExerciseScore;
 
-/* If the call has errors, sets score->wrong to a text: it describes the first error, then gives the
-   number and the place of all wrong elements. */
+/* If the call has errors, sets score->wrong to a description of the first error. If elements are
+   wrong, the description also gives their number and places. */
 void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bool measured,
                     ExerciseScore *score);
 
@@ -138,7 +138,7 @@ bool apart_start(Apart *apart, void (*work)(void *context), void *context, doubl
    the process's output, up to 4 KB, with a bar before each line. */
 ShortText apart_end(Apart *apart);
 
-/* Lets this process only compute, print and exit. If `may_ask`, it may also use a GPU. */
+/* Lets this process only compute, print, exit and, if `may_ask` is true, use a GPU. */
 bool apart_confine(bool may_ask, Error *error);
 
 /* Returns zeroed memory, shared with all processes that this process starts, or NULL on failure. */

@@ -1,4 +1,4 @@
-/* Runs the exercise on a GPU and times its functions. Outside the student kit, also times ours. */
+/* Runs the exercise on a GPU and times its functions and, outside the student kit, our own. */
 #include "exercise/run.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *
   *text = '\0';
 }
 
-/* Restores all arrays that the function may write, as they were before the checked call. */
+/* Sets each array that the function may write to its given contents or, without any, to 0xFF. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];
@@ -69,7 +69,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
   return cudaSuccess;
 }
 
-/* Compares one random element of the result with the result of the checked call. */
+/* Compares one random element of the result with the same element of the checked call's result. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
   static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
                                          ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};

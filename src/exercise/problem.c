@@ -34,7 +34,7 @@ static const struct {
                     [ARRAY_DB] = {"db", "1o", 4, "   s     "}};
 
 /* Returns a random size between half of a limit and the limit. The three sizes of a shape use
-   different limits. The largest limit is above a block's number of threads. */
+   different limits. The largest limit gives sizes above a block's 256 threads. */
 static int draw(uint64_t seed, int index, int which) {
   static const int limits[] = {3, 40, 300, 700};
   const int limit = limits[(index + which) % 4], half = limit / 2;
@@ -78,8 +78,8 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
 }
 
 /* Fills the logits with multiples of 2^-10, so that no two logits are almost equal. shape.logits
-   selects the range: around 0, negative, huge but close together, or huge and far apart. All logits
-   of rows 4, 9, ... are equal. In rows 3, 8, ... the first and last logits are the largest. */
+   selects the range: around 0, negative, huge but close together, or huge and far apart. Each
+   of rows 4, 9, ... has equal logits. In rows 3, 8, ... the first and last logits are largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
   static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
   const double *r = range[p->shape.logits % 4];
@@ -103,7 +103,7 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
     labels[i] = (uint16_t)(word * (uint64_t)p->shape.out >> 32);
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
   }
-  /* Where the first and last logits are equal, labels alternate between these two classes. */
+  /* If a row's first and last logits are equal, its label is the first or the last class. */
   for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
     labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
   p->array[ARRAY_LABELS].given = labels;
@@ -128,8 +128,8 @@ static void expect_from(ExerciseArray *a) {
   a->allowed = reference_zeros(count_of(a), sizeof *a->allowed);
 }
 
-/* Returns x w^T (rows, out) or, for an update, dz^T x (out, in) in float64. If `magnitude`,
-   multiplies absolute values. */
+/* Returns x w^T (rows, out) or, for an update, dz^T x (out, in) in float64. If `magnitude`
+   is true, uses the absolute values of x, w and dz. */
 static double *product_of(const ExerciseProblem *p, bool magnitude) {
   const ExerciseShape *s = &p->shape;
   const bool update = p->task == TASK_UPDATE;
@@ -391,7 +391,7 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
   ShortText said = *call->complaint ? text_format("%s", call->complaint) : find_wrong(problem);
   if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
       call->moved_bytes < least)
-    /* A right result needs every input and output byte. If fewer bytes were counted, the function
+    /* A right result needs all input bytes and output bytes. If fewer were counted, the function
        has evaded the count. */
     said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*said.text)

@@ -40,7 +40,7 @@ void reference_activation_slope(const double *y, size_t count, double *gradient)
 void reference_weight_gradient(const double *dy, const double *x, int rows, int in, int out,
                                double *dweight) {
   memset(dweight, 0, area(out, in) * sizeof *dweight);
-#pragma omp parallel /* a thread has the same o in all rows, so sums have a fixed order */
+#pragma omp parallel /* one thread adds all rows of a sum, so the order is fixed */
   for (int r = 0; r < rows; r++)
 #pragma omp for schedule(static) nowait
     for (int o = 0; o < out; o++)

@@ -11,7 +11,7 @@
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
-/* Bytes of poison around each array, a multiple of 4. The emulator checks addresses itself. */
+/* Bytes of poison around each array, a multiple of 4. The emulator needs none. */
 #ifdef ON_EMULATOR
 enum { GUARD = 0 };
 #else
@@ -143,7 +143,7 @@ static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *cal
    of the measured problem, but other values. */
 typedef struct {
   Apart apart;
-  bool started, may_ask; /* may_ask: true if it may use the GPU */
+  bool started, may_ask; /* may_ask: true if the process may use the GPU */
   int count, measured;   /* number of calls; index of the measured call */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
@@ -189,7 +189,7 @@ static void judge_all(Process *p, ExerciseScore *score) {
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
   /* A fused function launches one kernel. A warm-up function must also request less than twice the
-     bytes that it needs. Other functions are compared with our version instead. */
+     bytes that it needs. For the exercise's functions, the report compares the costs with ours. */
   const double asked = 32 * (double)score->call.counts.sectors,
                least = exercise_least_bytes(score->task, score->measured);
   score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);
@@ -205,7 +205,7 @@ static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask
                          .end = rows};
 }
 
-/* Returns problem `index`. Below HIDDEN its shape comes from the seed, else it is `measured`. */
+/* Returns problem `index`. Its shape is from the seed if index < HIDDEN, otherwise `measured`. */
 static ExerciseProblem problem_of(ExerciseTask task, ExerciseShape measured, uint64_t seed,
                                   int index) {
   return exercise_problem(task, index >= HIDDEN ? measured : exercise_shape(seed, index),

@@ -60,8 +60,8 @@ typedef struct {
   bool times;       /* if true, times each rung whose result is not wrong */
   const char *rung; /* the only rung to run; NULL means all */
   bool last;        /* if true, runs only the problem's last rung and the libraries */
-  bool guarded;     /* if true, puts guard bytes around each array, to find writes outside */
-  uint64_t seed;    /* seed of the inputs */
+  bool guarded;  /* if true, puts guard bytes around each array, to detect writes out of bounds */
+  uint64_t seed; /* seed of the inputs */
 } LabHow;
 
 /* Several copies of an array, with guard bytes around each copy. All bytes start as 0xFF. */
@@ -70,7 +70,7 @@ typedef struct {
   size_t bytes;   /* bytes of one copy */
 } LabBlock;
 
-/* Indices of LabArrays.blocks: the inputs, the output, pageable copies of these, the work array. If
+/* Indices of LabArrays.blocks: inputs, output, pageable copies of inputs and output, work array. If
    topic->on_host, inputs and output are in pinned host memory, otherwise in GPU memory. */
 enum { LAB_OUT = LAB_INPUTS, LAB_PAGEABLE, LAB_WORK = 2 * LAB_PAGEABLE, LAB_BLOCKS };
 
@@ -103,7 +103,7 @@ LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t po
 
 /* Fills the first copy of the output and the work array with 0xFF. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the output to h_out. *outside tells what else the rung wrote, or is NULL. */
+/* Copies the output to h_out. *outside says what else the rung wrote, or is NULL. */
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 
@@ -116,10 +116,10 @@ typedef struct {
   json_t *line;
 } LabRow;
 
-/* The next three functions are in cuda/gpu.c for a GPU. For the emulator, emulated/counts.c has
-   only lab_watch, and the other two are NULL. */
+/* cuda/gpu.c defines the next three functions. On the emulator, the last two are NULL. */
 
-/* Call this before (`starts`) and after an untimed call. Returns "" or what the emulator found. */
+/* Call this before an untimed call (`starts` is true) and after it (`starts` is false). Returns ""
+   or what the emulator found. */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
 /* Adds the kernel's registers and its blocks per multiprocessor to the row. */
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) LAB_CUDA;
@@ -139,7 +139,7 @@ bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* Adds the line of a topic: its description and its rungs. */
 void lab_add_topic(Record *record, const LabTopic *topic);
-/* Adds a table, then computes the fields that files lack. Its topic must be in the record. */
+/* Adds a table and computes the fields that files lack. The record must have the table's topic. */
 void lab_add_table(Record *record, json_t *table);
 /* Adds all topics and the tables of all their problems, without results. */
 void lab_add_all(Record *record);

@@ -124,7 +124,7 @@ static json_t *find_rung(const json_t *topic, const char *name, size_t *number) 
   return NULL;
 }
 
-/* Returns the ms of the first timed row of a kind or, if `best`, of the fastest. NAN means none. */
+/* Returns the ms of a kind's first timed row or, if `best` is true, fastest row; NAN if none. */
 static double ms_of(const json_t *rows, const char *kind, bool best) {
   double found = NAN;
   foreach_in (row, rows)
@@ -133,7 +133,7 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
   return found;
 }
 
-/* Adds fields to each row: its rung's fields, rate, comparisons. Fails if a rung is unknown. */
+/* Adds the rung's fields, the rate and ratios to each row. Fails if a rung is unknown. */
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");

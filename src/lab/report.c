@@ -8,7 +8,7 @@
 
 #include "base/sizes.h"
 
-/* The results of one topic and problem. The first table is the ladder; others have other sizes. */
+/* The results of one problem of a topic: the ladder and, as `others`, results at other sizes. */
 typedef struct {
   const Record *record;
   const json_t *topic, *table; /* `table` is the ladder's table, or NULL */
@@ -16,7 +16,8 @@ typedef struct {
   Lines rows, others; /* the ladder's rows; rows of other sizes */
 } Ladder;
 
-/* Bits of TableColumn.in: for the ladder, for a ladder with errors in ulp, for other sizes. */
+/* Bits of TableColumn.in: shown in the ladder, in a ladder with ulp, in the table of other sizes.
+ */
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {

@@ -6,7 +6,7 @@
      ceiling  name, value, unit: a limit of the device
      peers    name (the versions of PyTorch and JAX), command
      epoch    hidden, batch, networks (trained at once), precision, fusion or peer; also the times
-              of an epoch of one network or, if it was not measured, the reason
+              of one network's epoch or, if nothing was measured, the reason
      part     name, value, unit, share: a part of the run that the key "of" describes
      topic    a ladder of mlp-lab, with its rungs
      table    results of a topic for one problem at one size: a row for each rung and point */
@@ -27,7 +27,7 @@ typedef struct {
 } Record;
 
 json_t *record_line(const char *kind);
-/* These two set a key of a line, unless the text is NULL or the number is not finite. */
+/* Set a key of a line. A NULL text or a number that is not finite changes nothing. */
 void record_text(json_t *line, const char *key, const char *text);
 void record_number(json_t *line, const char *key, double value);
 
@@ -68,7 +68,7 @@ const json_t *record_next(const Record *record, size_t *at, const char *kind,
 
 #define RECORD_PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* These return the first line of a kind, or NULL. record_find takes pairs as record_next does. */
+/* record_find(RECORD, KIND, pairs as in record_next) returns the first matching line, or NULL. */
 #define record_find(RECORD, KIND, ...)                                                             \
   record_next(RECORD, &(size_t){0}, KIND, RECORD_PAIRS(__VA_ARGS__))
 #define record_first(RECORD, KIND) record_find(RECORD, KIND, NULL)
@@ -95,7 +95,7 @@ typedef struct {
 
 /* Appends a line. If memory runs out, does nothing. */
 void lines_add(Lines *lines, const json_t *line);
-/* Returns the lines of a kind that have a measurement. Skips those with a "reason" instead. */
+/* Returns the lines of a kind that have a measurement. Lines without one have a "reason". */
 Lines lines_of(const Record *record, const char *kind);
 
 /* Tables of a record, as plain text or as Markdown. Each row of a table is a line of the record. */
@@ -108,13 +108,13 @@ typedef struct {
 
 typedef struct {
   const char *title;
-  bool left; /* true for text, aligned left; false for numbers, aligned right, "-" if missing */
+  bool left; /* true: texts, aligned left; false: numbers, aligned right ("-" if missing) */
   const char *key;
   const char *format; /* printf format of a number; NULL means text_of_number */
   const char *small;  /* printf format of a number below 0.0995; NULL means `format` */
   double per;         /* divisor of the number; 0 means 1 */
-  ShortText (*cell)(const TableCell *at); /* returns the cell's text; if NULL, `key` is shown */
-  unsigned in; /* bits of the tables that have this column; 0 means all */
+  ShortText (*cell)(const TableCell *at); /* gives the text; if NULL, row[key] is shown */
+  unsigned in; /* bits of the tables that have this column; 0 means all tables */
   int width;   /* set by table_print */
 } TableColumn;
 

@@ -148,7 +148,7 @@ static char *make_header(const Checkpoint *checkpoint, Error *error) {
     return error_null(error, "the names of files in its options must be UTF-8");
   json_t *root = describe(checkpoint);
   char *text = calloc(HEADER_MAX + 1, 1);
-  /* Not json_dumps, which silently drops text if memory runs out. */
+  /* json_dumps is not used, because it silently drops text if memory runs out. */
   const size_t size = root && text ? json_dumpb(root, text, HEADER_MAX, JSON_COMPACT) : 0;
   json_decref(root);
   if (size > 0 && size <= HEADER_MAX) return text;

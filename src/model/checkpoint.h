@@ -34,12 +34,12 @@ typedef struct {
   int count;         /* number of arrays */
   CheckpointArray kind[CHECKPOINT_ARRAYS]; /* (count): the kinds of the arrays, in ascending order,
                                               starting with CHECKPOINT_PARAMETERS */
-  uint64_t updates; /* number of steps trained since the first initialisation; 0 if unknown */
-  int resident;     /* a Residency, or 0; only older versions saved it, in the middle of an epoch */
-  int epoch;        /* number of complete epochs trained; 0 if unknown */
-  uint64_t step;    /* number of steps trained since the last complete epoch */
-  double loss;      /* EngineSums.loss since the last complete epoch */
-  uint64_t correct, rows; /* correct predictions and rows since the last complete epoch */
+  uint64_t updates;       /* number of steps trained since the first initialisation; 0 if unknown */
+  int resident;           /* a Residency if an older version saved the file in mid-epoch, else 0 */
+  int epoch;              /* number of complete epochs trained; 0 if unknown */
+  uint64_t step;          /* number of steps trained since the last complete epoch */
+  double loss;            /* EngineSums.loss since the last complete epoch */
+  uint64_t correct, rows; /* numbers since the last complete epoch: correct rows, all rows */
   double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */
@@ -56,9 +56,9 @@ static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointAr
   return NULL;
 }
 
-/* Saves to the file `path`. Replaces an old file as base/output.h describes: if this fails, the old
-   file stays intact. The same checkpoint gives the same bytes. Refuses infinite values, NAN, and
-   targets that are not regular files. */
+/* Saves to the file `path`. Replaces an old file as base/output.h describes: if saving fails, the
+   old file stays intact. The same checkpoint gives the same bytes. Refuses infinite values, NAN,
+   and targets that are not regular files. */
 bool checkpoint_save(const Checkpoint *checkpoint, const char *path, Error *error);
 
 /* Returns true if a checkpoint can be saved to `path`. Leaves no file there. A run calls this

@@ -19,7 +19,7 @@ void class_names_print_json(FILE *file, const char *names, int classes) {
 
 bool class_names_settle(char *names, int classes, const char *whose, Error *error) {
   int count = 0;
-  char *name = names; /* place of the next name; names end in 0 until all are checked */
+  char *name = names; /* the next name; each name ends in a 0 byte until all are checked */
   for (char *at = names, *end; at; at = end) {
     at += strspn(at, " \t");
     size_t length = strcspn(at, "\n");
@@ -51,7 +51,7 @@ bool class_names_read(const char *value, int classes, char **names, Error *error
     if (*c == ',') *c = '\n';
   if (!*names) return error_set(error, "out of memory");
   if (!class_names_settle(*names, classes, "--names", error)) return false;
-  for (int c = 0; c < classes; c++) { /* as a label, the name "3" must mean class 3 */
+  for (int c = 0; c < classes; c++) { /* only class 3 may have the name "3" */
     char *end;
     const ShortText name = class_name(*names, c);
     const double number = strtod(name.text, &end);

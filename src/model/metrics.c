@@ -72,8 +72,8 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
 }
 
-/* Returns the width of a matrix column in characters: the largest count and a blank must fit, and
-   it is at least 5. */
+/* Returns a matrix column's width in characters. It is at least 5, and the largest count and a
+   blank fit in it. */
 static int matrix_width(const Metrics *s) {
   uint64_t largest = 0;
   for (int i = 0; i < s->classes * s->classes; i++)

@@ -24,7 +24,7 @@ typedef struct {
 
 /* The times of a run, in seconds of wall clock. */
 typedef struct {
-  double load;        /* until the training and the test file were read; training starts earlier */
+  double load;        /* until training and test file are read; includes training in epoch 1 */
   double train, test; /* train_seconds and test_seconds, summed over the epochs */
 } RunTotals;
 

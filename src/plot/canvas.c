@@ -162,7 +162,7 @@ static const char *const letters[] = {
 };
 /* clang-format on */
 
-static const double CAPITAL = 14; /* the height of a capital in the table's units */
+static const double CAPITAL = 14; /* the height of a capital in the units of `letters` */
 static const double GAP = 4.5, SPACE = 3, THICKNESS = 1.9, DIGIT = 8;
 enum { CURVE_PARTS = 6 }; /* number of straight lines that draw a curve */
 
@@ -187,7 +187,7 @@ static double complex point_of(const char *digits) {
   return base36(digits[0]) + I * base36(digits[1]);
 }
 
-/* Adds a stroke of `digits` digits to the coverage. Its curves join halfway between points. */
+/* Adds a stroke (see `letters`), given by `digits` digits, to the coverage. */
 static void cover_stroke(Canvas *p, const char *stroke, size_t digits, double complex origin,
                          double unit) {
   double complex a = point_of(stroke), from = origin + unit * a;

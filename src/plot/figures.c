@@ -75,7 +75,7 @@ static bool span(const Curves *c, Measure measure, Axis *axis) {
 
 /* Draws the panel of loss or accuracy. Returns false if the measure has no finite value. */
 static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) {
-  static const double FAR = 20; /* the axis is logarithmic if highest / lowest loss is above this */
+  static const double FAR = 20; /* logarithmic axis if highest loss / lowest loss is above FAR */
   Axis y = {.upright = true,
             .from = top + PANEL - PANEL_FOOT,
             .to = top + PANEL_HEAD,

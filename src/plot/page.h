@@ -52,7 +52,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 /* An axis. axis_clear and axis_include set low, high and fractions; callers set the rest. */
 typedef struct {
   const char *label;      /* what the numbers measure, and their unit */
-  bool logarithmic;       /* the scale is logarithmic, and all values are above 0 */
+  bool logarithmic;       /* true: the scale is logarithmic, and all values are above 0 */
   double mark;            /* the value at which a horizontal axis has a vertical line */
   const char *mark_label; /* the label of the line at `mark`; NULL means no line */
 
@@ -70,7 +70,7 @@ void axis_clear(Axis *axis);
    logarithmic axis. */
 bool axis_include(Axis *axis, double value);
 
-/* Returns a value's place in pixels. It is not finite if the axis cannot show the value. */
+/* Returns a value's place in pixels, or INFINITY or NAN if the axis cannot show the value. */
 double axis_place(const Axis *axis, double value);
 
 /* Draws the label, the mark, and grid lines at round numbers (integers unless `fractions`). */

@@ -4,7 +4,7 @@
 
 #include "base/output.h"
 
-extern const char digit_page_html[]; /* the page's text, which ends with a 0 */
+extern const char digit_page_html[]; /* the page's text, which ends with a 0 byte */
 
 /* Writes bytes as base64 text (RFC 4648) in quotes. */
 static void write_base64(const void *data, size_t size, FILE *file) {

@@ -97,7 +97,7 @@ static bool answer_digit(Answers *a, const char *path, const Photograph *photogr
   float logits[NETWORK_MAX_CLASSES];
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* scales from 255 (full ink) to training_white */
+  for (int p = 0; p < size; p++) /* scales so that 255 (full ink) becomes training_white */
     staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
   staging.labels[0] = 0;
   if (!engine->call->upload(engine, 0, 0, 1, error) ||
@@ -117,7 +117,7 @@ static bool answer_picture(Answers *a, const char *path, Error *error) {
   if (ending || !is_image || !photograph_find(&image, path, a->side, &photograph, error)) {
     image_free(&image);
     if (ending) return error_set(error, "interrupted");
-    /* Reports the previous picture's error now. The caller reports the last one. */
+    /* Reports the previous picture's error now. The caller reports the last picture's. */
     if (*a->failure.text) report_failure(a->pictures->report, &a->failure);
     a->failure = *error;
     return true;

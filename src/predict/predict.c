@@ -111,7 +111,7 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bo
 
 enum { MISTAKES = 64 }; /* maximum number of wrong predictions in the picture of --mistakes */
 
-/* The most confident wrong predictions so far, in order of confidence. */
+/* The most confident wrong predictions so far. The most confident one is first. */
 typedef struct {
   const EvaluateConfig *config;
   Metrics *metrics;

@@ -69,7 +69,7 @@ static size_t stride_of(const LabArrays *a, int block) {
   return round_up(a->blocks[block].bytes, ALIGNMENT) + a->guard;
 }
 
-/* Returns the bytes of `copies` copies of a block with all guards. The work array has one copy. */
+/* Returns the bytes of `copies` copies of a block, or of one copy of LAB_WORK, with all guards. */
 static size_t size_of(const LabArrays *a, int block, int copies) {
   const size_t bytes = a->blocks[block].bytes;
   const size_t more = block == LAB_WORK ? 0 : (size_t)copies - 1;
@@ -134,7 +134,7 @@ static size_t device_bytes(const LabArrays *a, int copies) {
 }
 
 /* Sets the number of copies. Timed calls use one copy after another. If GPU memory is large enough,
-   the copies fill the L2 cache twice, so that no call finds its data in the cache. */
+   all copies together have twice the L2 cache's size, so that no call finds its data there. */
 static bool choose_copies(LabArrays *a, Error *error) {
   int device, cache;
   size_t left, all;

@@ -30,8 +30,8 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
   return cudaSuccess;
 }
 
-static const double SAMPLE_SECONDS = 5e-3; /* far more than the events' resolution of 0.5 us */
-/* Calls slower than SLOW seconds are timed SLOW_SAMPLES times, slower than VERY_SLOW only once. */
+static const double SAMPLE_SECONDS = 5e-3; /* wanted time of a sample; events resolve 0.5 us */
+/* A call of more than SLOW seconds is timed SLOW_SAMPLES times, of more than VERY_SLOW once. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
@@ -55,7 +55,7 @@ bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) 
   Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
   if (once <= SLOW && !rung.on_host) {
-    /* `once` may include loading the kernel, so a second run estimates the time */
+    /* `once` may include loading the kernel, so another run gives the estimate of the time */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
   }

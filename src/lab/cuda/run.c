@@ -66,7 +66,7 @@ static bool is_right(double got, double expected, double allowed) {
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* Returns the error in ulps. An ulp is float32's spacing at `expected`, 2^-149 below FLT_MIN. */
+/* Returns the error in ulps. An ulp is float32's spacing at `expected` (2^-149 if subnormal). */
 static double error_in_ulp(double got, double expected) {
   if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
   int exponent;

@@ -6,7 +6,7 @@
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
-enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* enough to fill every multiprocessor for some ms */
+enum { FMA_BLOCKS = 8, FMA_ROUNDS = 8192 }; /* keeps all multiprocessors busy for some ms */
 enum { LAUNCH_THREADS = 256, LAUNCHES = 1000, BARRIERS = 4096, ROUND_TRIPS = 4096 };
 
 /* The state of ceilings_add. */

@@ -12,7 +12,7 @@ typedef struct {
   cudaError_t (*run)(void *context, cudaStream_t stream); /* queues one call on the stream */
   void *context;
   int calls;        /* number of calls between two events */
-  bool on_host;     /* uses the host's clock, because the call includes work of the host */
+  bool on_host;     /* true: uses the host's clock, because the call includes work of the host */
   double amount;    /* work of a call: bytes, operations or, if the unit is "us", repetitions */
   const char *unit; /* "us" (per repetition), "GB/s" or "GFLOP/s" */
 } Rung;
