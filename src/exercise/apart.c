@@ -111,7 +111,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
   a->process = a->said ? fork() : -1;
   if (a->process == 0) work_and_end(work, context, limit, a->said, a->done);
   if (a->process > 0) {
-    setpgid(a->process, a->process); /* the child also calls it, as either may run first */
+    setpgid(a->process, a->process); /* the child calls it too, as either may run first */
     return true;
   }
   error_set(error, "%s: %s",

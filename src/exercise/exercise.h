@@ -59,7 +59,7 @@ typedef struct {
 enum { EXERCISE_SHAPES = 14 };
 
 /* Returns shape `index` (below EXERCISE_SHAPES) of the shapes drawn from the seed. Some sizes are
-   1, some are above 256. Some steps have fewer rows than the arrays, or no rows. */
+   1, others are above 256. Some steps have fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Returns a problem with random values. */
@@ -180,6 +180,6 @@ typedef struct {
 } ExercisePoints;
 ExercisePoints exercise_points(const ExerciseScore *score);
 
-/* Writes points, reasons and the scorecard `card` to the file `path`, Gradescope's results.json. */
+/* Writes points, reasons and the scorecard `card` to `path`, a results.json file for Gradescope. */
 bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
                     const char *card, Error *error);

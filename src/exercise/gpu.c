@@ -16,7 +16,7 @@ enum { LIMIT = 180 /* maximum CPU seconds of a function's process */, ROUNDS = 4
 static cudaStream_t the_stream;
 
 #ifndef STUDENT_KIT
-/* Calls our kernel for the task, which is the kernel of --fusion layer. Our softmax kernel also
+/* Calls our kernel for the task, the one that --fusion layer uses. Our softmax kernel also
    computes loss and gradient. The first call allocates memory and is not timed. */
 static cudaError_t call_ours(const ExercisePlaced *d) {
   enum { TERMS = 3 /* a float32 is the sum of 3 bf16 values */ };

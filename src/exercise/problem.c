@@ -391,8 +391,8 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
   ShortText said = *call->complaint ? text_format("%s", call->complaint) : find_wrong(problem);
   if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
       call->moved_bytes < least)
-    /* A right result needs all input bytes and output bytes. If fewer were counted, the function
-       has evaded the count. */
+    /* To be right, a function must move all input and output bytes. If fewer were counted, it has
+       evaded the count. */
     said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
   if (*said.text)
     snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said.text,

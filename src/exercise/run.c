@@ -11,7 +11,7 @@
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
-/* Bytes of poison around each array, a multiple of 4. The emulator needs none. */
+/* Bytes of poison around each array, a multiple of 4. The emulator checks addresses instead. */
 #ifdef ON_EMULATOR
 enum { GUARD = 0 };
 #else

@@ -37,7 +37,7 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 /* Returns a size so small that the emulator can run a rung within seconds. */
 LabSize lab_small_size(const LabTopic *topic);
 
-/* Returns the reason, as one clause, why the rung cannot run this call, or "" if it can. */
+/* Returns a clause that says why the rung cannot run this call, or "" if it can. */
 ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
 /* ---- tables (record.c) ---------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ typedef struct {
   int copies;
   LabBlock blocks[LAB_BLOCKS];
   void *h_in[LAB_INPUTS], *h_out; /* the inputs; the output that lab_arrays_fetch copied */
-  /* Outputs are checked in ranges of `length`; the last range may be shorter. If `sampled` (above
-     4e9 operations and 2048 outputs), only the first, the last and 64 random ranges are checked. */
+  /* Outputs are checked in ranges of `length`; the last may be shorter. With over 4e9 operations
+     and 2048 outputs, `sampled` is set: only first, last and 64 random ranges are checked. */
   bool sampled;
   int64_t count, ranges, length; /* number of outputs; number of ranges; outputs per range */
   double *expected, *allowed;    /* (ranges, length) */
@@ -121,7 +121,7 @@ typedef struct {
 /* Call this before an untimed call (`starts` is true) and after it (`starts` is false). Returns ""
    or what the emulator found. */
 ShortText lab_watch(const LabArrays *arrays, const LabRow *row, bool starts);
-/* Adds the kernel's registers and its blocks per multiprocessor to the row. */
+/* Adds the kernel's numbers of registers and of blocks per multiprocessor to the row. */
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) LAB_CUDA;
 /* Times a row's rung. `once` is the time of the checked run, which serves as a first estimate. */
 bool lab_time(const LabArrays *arrays, const LabRow *row, double once, Error *error) LAB_CUDA;

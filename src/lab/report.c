@@ -16,8 +16,7 @@ typedef struct {
   Lines rows, others; /* the ladder's rows; rows of other sizes */
 } Ladder;
 
-/* Bits of TableColumn.in: shown in the ladder, in a ladder with ulp, in the table of other sizes.
- */
+/* Bits of TableColumn.in: the ladder, a ladder that shows ulp, the table of other sizes. */
 enum { LADDER = 1, ULP = 2, OTHERS = 4 };
 
 static const TableColumn columns[] = {

@@ -51,8 +51,8 @@ void record_print_machine(const Record *record, const char *title, FILE *file, b
 /* Returns false, with the first failure in *error, if a line could not be added or written. */
 bool record_good(const Record *record, Error *error);
 
-/* Returns false if the program cannot have written the line. *error gives the reason in one
-   clause. */
+/* Returns false if record_read's `program` cannot have written the line. *error gives the reason in
+   one clause. */
 typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` wrote. If `check` is not NULL, it checks each line. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,

@@ -39,7 +39,7 @@ typedef struct {
   int epoch;              /* number of complete epochs trained; 0 if unknown */
   uint64_t step;          /* number of steps trained since the last complete epoch */
   double loss;            /* EngineSums.loss since the last complete epoch */
-  uint64_t correct, rows; /* numbers since the last complete epoch: correct rows, all rows */
+  uint64_t correct, rows; /* correct predictions; rows (both since the last complete epoch) */
   double test_accuracy;   /* accuracy after the last complete epoch; NAN if unknown */
   double best_accuracy;   /* accuracy after best_epoch; NAN if unknown */
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */

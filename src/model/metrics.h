@@ -5,7 +5,7 @@
 
 #include "model/class_names.h"
 
-/* The rows that a network is judged by after every epoch. */
+/* The rows that measure a network's loss and accuracy after every epoch. */
 typedef enum { JUDGED_BY_TEST, JUDGED_BY_VALIDATION, JUDGED_BY_NONE } JudgedBy;
 
 /* The results of an epoch. Losses are means over the rows. Accuracies are fractions of 1. */

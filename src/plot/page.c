@@ -45,7 +45,7 @@ void page_legend(Canvas *page, double right, double baseline, const Key *keys, i
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* approximate pixels between numbers */
+enum { APART_UPRIGHT = 43, APART = 60, APART_LONG = 85 }; /* rough pixels from number to number */
 
 static double number_of(const Axis *axis, double value) {
   return axis->logarithmic ? log10(value) : value;

@@ -20,7 +20,7 @@ static bool committee_staging(Engine *engine, int index, StagingBuffer *out, Err
   return first->call->staging(first, index, out, error);
 }
 
-/* Copies the first member's buffer to the other members' buffers and uploads all of them. The first
+/* Copies the first member's buffer to the other members' buffers and uploads all buffers. The first
    member's buffer is uploaded last, because an uploaded buffer cannot be read. */
 static bool committee_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows,
                              Error *error) {

@@ -55,7 +55,7 @@ bool lab_time(const LabArrays *a, const LabRow *row, double once, Error *error) 
   Rung rung = {what.text, queue_next, &rotation, .calls = 1, .on_host = a->topic->on_host};
   Stats seconds = stats_of(&once, 1);
   if (once <= SLOW && !rung.on_host) {
-    /* `once` may include loading the kernel, so another run gives the estimate of the time */
+    /* `once` may include loading the kernel, so the estimate comes from another run */
     if (!rung_time(&rung, 1, &seconds, error)) return false;
     rung.calls = (int)fmin(fmax(ceil(SAMPLE_SECONDS / seconds.median), 1), MAX_CALLS);
   }

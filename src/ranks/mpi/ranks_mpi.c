@@ -1,5 +1,5 @@
 /* libmlp-ranks.so: the communication of ranks by MPI. The program loads this library only if a
-   launcher started it, so a single process does not need MPI and starts as fast as without it. */
+   launcher started it, so a single process neither needs MPI nor waits for MPI to load. */
 #include "ranks/ranks_mpi.h"
 
 #include <mpi.h>
