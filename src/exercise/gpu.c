@@ -56,7 +56,7 @@ void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int most, char *
   *text = '\0';
 }
 
-/* Sets each array that the function may write to its given contents or, without any, to 0xFF. */
+/* Resets what the function may write: to the given contents or, if none are given, to 0xFF. */
 static cudaError_t place_again(const ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseArray *a = &d->problem->array[name];

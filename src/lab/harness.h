@@ -101,9 +101,9 @@ void lab_arrays_close(LabArrays *arrays); /* call it even after lab_arrays_open 
 /* Returns a call of the rung on copy `copy` of the arrays. */
 LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t point, int copy);
 
-/* Fills the first copy of the output and the work array with 0xFF. */
+/* Fills the output's first copy and the work array with bytes 0xFF. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the output to h_out. *outside says what else the rung wrote, or is NULL. */
+/* Copies the output to h_out. *outside says what else the rung changed; NULL means nothing. */
 bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
                       Error *error);
 

@@ -51,7 +51,7 @@ bool evaluate_file(Engine *engine, const EvaluateConfig *config, Metrics *metric
 
 /* ---- a network as one web page -------------------------------------------------------------- */
 
-/* Maximum number of parameters. Their base64 text must fit in V8's string limit, 2^29 - 24. */
+/* Maximum number of parameters. Their base64 must fit in a V8 string (2^29 - 24 characters). */
 enum { DIGIT_PAGE_MOST = 100000000 };
 
 /* Writes a web page that needs no server and names the digit that a user draws on it. The Makefile

@@ -31,7 +31,7 @@ cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
 }
 
 static const double SAMPLE_SECONDS = 5e-3; /* wanted time of a sample; events resolve 0.5 us */
-/* A call of more than SLOW seconds is timed SLOW_SAMPLES times, of more than VERY_SLOW once. */
+/* A call above SLOW seconds has SLOW_SAMPLES samples. A call above VERY_SLOW seconds has one. */
 static const double SLOW = 0.2, VERY_SLOW = 1;
 enum { SLOW_SAMPLES = 3, MAX_CALLS = 1000 };
 
