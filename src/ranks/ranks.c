@@ -18,7 +18,7 @@
 static const double LOOK_SECONDS = 0.02;  /* time between two checks for missing ranks */
 static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after a signal */
 static const double SPEECH_SECONDS = 1;   /* longest wait for another rank to report a failure */
-static const double GLANCE_SECONDS = 0.2; /* longest wait for signs that a rank has reported */
+static const double GLANCE_SECONDS = 0.2; /* longest time that was_said waits */
 
 /* The process of a rank. kill() and /proc see only processes of the same host and PID namespace. */
 typedef struct {
@@ -37,7 +37,7 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first of `variables` that is set, or 0. NULL ends the list. */
+/* Returns the value of the first of `variables` that is not empty, or 0. A NULL ends the list. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);
@@ -220,8 +220,8 @@ static void nap(void) {
   nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* Returns true if another rank has reported a failure and ended: mpirun then sends SIGTERM at once.
-   If a rank was killed and so reported nothing, mpirun sends SIGTERM a second later. */
+/* Returns true if another rank has reported a failure and ended. In that case mpirun sends SIGTERM
+   at once. If a rank was killed before it could report, SIGTERM comes only a second later. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
@@ -231,8 +231,8 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* If a rank is gone, one rank reports it (ranks->speaks) while the others wait. If they exited
-   first, mpirun would end the reporting rank. */
+/* If a rank is gone, only the rank with ranks->speaks reports it. The other ranks wait, because
+   mpirun would end the reporting rank as soon as another rank exits. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();

@@ -19,7 +19,7 @@ typedef struct Ranks Ranks;
 /* Returns true if a launcher started this process as one of several ranks. */
 bool ranks_launched(void);
 
-/* Returns the number that the launcher gave this process, from 0, even if ranks_open failed. */
+/* Returns this process's number, from 0, as set by the launcher. Needs no ranks_open. */
 int ranks_launched_as(void);
 
 /* Loads MPI and connects to the other ranks. Returns NULL if MPI is missing or if the launcher
@@ -56,8 +56,8 @@ void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
 /* Returns false if a rank is missing, or if a signal came and the wait has lasted five seconds.
-   Code that waits for ranks without the functions above must call this function often; it checks
-   only fifty times a second. `waited` is when the wait began, by seconds_now. */
+   Code that waits for ranks in a loop of its own must call this function in the loop. Most calls
+   cost little: 50 calls a second check. `waited` is the time when the wait began (seconds_now). */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
 /* Ends all ranks. A rank calls this when it has failed. */

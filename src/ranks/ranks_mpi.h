@@ -10,7 +10,7 @@ typedef bool RanksWait(void *context);
 
 typedef struct {
   void (*open)(int *number, int *count, RanksWait *wait, void *context);
-  /* sum_floats and gather return false if they gave up or if memory is short. */
+  /* sum_floats and gather return false if RanksWait returned false or memory is short. */
   bool (*sum_floats)(float *values, size_t count);
   bool (*gather)(const void *mine, size_t size, void *all);
   void (*close)(void);

@@ -25,12 +25,12 @@ bool report_good(const Report *report, Error *error);
 /* Prints the lines before the first epoch. `reason` says why no GPU is used, or is "". */
 void report_start(Report *report, const Trainer *trainer, const char *reason);
 
-/* Prints the files that were read, their rows, and remarks on the rows, and returns true. But calls
-   before the training rows are known, or after they were printed, do nothing and return false. */
+/* Prints the files that were read, their rows, and remarks on the rows, and returns true. Prints
+   nothing and returns false if the training rows are not yet known or were already printed. */
 bool report_data(Report *report, const Trainer *trainer);
 
-/* Prints a remark, at most once, if the network learned nothing in the epoch: its loss is at least
-   ln(classes), the loss of guessing, or it is right as often as if it always named one class. */
+/* Prints a remark, at most once, if the network learned nothing in the epoch: the loss is at least
+   ln(classes), the loss of guessing, or the accuracy is that of always predicting one class. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is

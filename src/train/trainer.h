@@ -47,7 +47,7 @@ typedef struct {
   uint64_t staging_rows;
   double opened; /* when the trainer was opened, by seconds_now */
   JudgedBy judged_by;
-  TrainerFile train, judge; /* the file to train on, and the file to judge by */
+  TrainerFile train, judge; /* files with the training and the judging rows */
   DataSummary before;       /* summary of the saved run's training rows; rows == 0 if unknown */
   bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */

@@ -13,8 +13,8 @@
 /* A long epoch has this many equal parts. Its progress is shown after each part. */
 enum { PROGRESS_PARTS = 20 };
 
-/* random_order_key makes the key of augmentation or dropout from the key of the row order and one
-   of these numbers. It makes other keys from window numbers, which are always smaller. */
+/* Second arguments of random_order_key for the keys of augmentation and dropout. Window numbers,
+   for other keys, are always smaller than these numbers. */
 #define AUGMENTATION (1ull << 40)
 #define DROPOUT (1ull << 41)
 
@@ -42,7 +42,7 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
 }
 
 /* Returns false after a failure. If a signal is pending, it may have ended the read of a pipe, so
-   the run counts as stopped. A run with ranks does not, because ranks do not read pipes. */
+   the run counts as stopped. A run with ranks counts as failed: ranks do not read pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
   if (!e->trainer->stopped && !e->trainer->config.ranks)
@@ -138,8 +138,8 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 /* ---- training ----------------------------------------------------------------------------- */
 
 /* Returns true if the epoch waits for all rows and trains on them as one window in random order.
-   With resident rows, every epoch after the first does so. The first epoch does so if the file's
-   first window is sorted by label. */
+   If rows are resident, this is true in every epoch after the first. In the first epoch it is true
+   if the first window of the training file is sorted by label. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
 }
@@ -161,7 +161,7 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Shows the progress and checks the loss up to step `end`. If is_whole, every call checks the loss.
+/* Shows the progress and checks the loss up to step `end`. If is_whole(e), every call checks it.
    Otherwise the loss is checked about every `patience` seconds, by the clock of rank 0. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;

@@ -1,7 +1,7 @@
 /* Shared by the tests of engines: the levels of fusion, networks, rows to train on, and functions
    that use an engine only through engine.h. An error in them fails the running cmocka test.
 
-   If the environment sets TEST_QUICK, as for compute-sanitizer, only small networks are tested. */
+   If the environment variable TEST_QUICK is set, only small networks are tested. */
 #pragma once
 
 #include "base/random.h"
@@ -82,7 +82,7 @@ typedef struct {
   bool flips;     /* true if rounding may change the sign of a ReLU's input: see assert_near
                      in test_engine_results.c */
   bool quick;
-  int lit; /* -1 to 7; the larger, the more pixels of make_data are not 0 */
+  int lit; /* from -1 to 7; with a larger value, make_data sets fewer pixels to 0 */
 } Case;
 
 /* Usual values of a Case's fields from learning_rate to quick, with n steps. */
@@ -251,7 +251,7 @@ static inline void check_level(Check *check, int level, const Case *c) {
   }                                                                                                \
   static void name(int level)
 
-/* Like EACH_LEVEL, for a check that also gets a case. The case is `of`, which may use `level`. */
+/* Like EACH_LEVEL, but the check also gets the Case `of`, an expression that may use `level`. */
 #define CONTRACT(name, count, of)                                                                  \
   static Check check_##name;                                                                       \
   EACH_LEVEL(name, count) {                                                                        \
@@ -273,7 +273,7 @@ static inline EngineSums collect(Engine *engine) {
 typedef struct {
   float *parameters;     /* the first array; all arrays are in one block of memory */
   float *momentum;       /* the second array; the optimizer's other arrays follow */
-  size_t floats, states; /* floats in each array; number of arrays after the parameters */
+  size_t floats, states; /* floats: size of each array. states: number of arrays after the first */
   EngineSums sums;
 } Outcome;
 

@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* The kernel's named barriers. If a test leaves out a barrier, training of the network `ahead` in
-   test_epoch_schedules.c must give wrong results. */
+/* The kernel's named barriers. If a test leaves out a barrier, the network `ahead` of
+   test_epoch_schedules.c must be trained wrongly. */
 typedef struct {
   const char *name;
   int id;
@@ -25,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Returns the number of packets with logits. They are the first in the mail and carry stamps. */
+/* Returns the number of packets with logits. These packets come first in the mail, with stamps. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

@@ -33,13 +33,13 @@ typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUD
 /* The errno of each kind of failure. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* FAULT_AT. While it is 0, as it is before begin(), no call fails */
+static unsigned long at; /* the value of FAULT_AT; 0, and no call fails, until begin() sets it */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
 static atomic_int broken = -1; /* the kind of the first call that failed, or -1 */
-/* True if this thread's calls count. Calls of OpenMP's threads do not count, nor do calls that
-   pthread_create makes. */
+/* True if FAULT_AT counts this thread's calls. It does not count calls by OpenMP's threads, nor
+   calls inside pthread_create. */
 static _Thread_local bool counts;
 
 /* The function of the sanitizer or of the C library that this file replaces. */

@@ -149,7 +149,7 @@ static inline FIXTURE(kernels_close) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Equal values as float64 on the host and as float32 on the device. Float32 holds them exactly. */
+/* The same values, as float64 on the host and as float32 on the device, without a difference. */
 typedef struct {
   double *host;
   float *d;
@@ -214,9 +214,10 @@ static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. The
-   sum of two bf16 is within 2^-18 of the float; three are exact. Two fp16 are within 2^-22; one is
-   within 2^-11. The kernels skip the product of the two last numbers, an error of the same size. */
+/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. A
+   sum of two bf16 is within 2^-18 of the float; a sum of three is exact. A sum of two fp16 is
+   within 2^-22, one fp16 within 2^-11. Kernels skip the product of the last terms, an equal error.
+ */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
@@ -407,7 +408,7 @@ static inline Planes make_planes(int terms, int rows, int columns, double larges
 /* The data of a forward pass of a layer. */
 typedef struct {
   Batch batch;
-  LayerInput input; /* the batch's pixels, or x.d */
+  LayerInput input; /* the pixels of `batch`, or the float input x.d */
   Values x, w, b;   /* if the input is pixels, x holds the scaled pixels */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
   int roundings;    /* number of roundings of an output value besides those of its sum */
@@ -462,7 +463,7 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
 typedef struct {
   Shape shape;
   bool pixels;     /* true if the input is the batch's pixels */
-  Values x, dz;    /* x: see Forward; dz: gradient of the output, 0 in rows beyond the step */
+  Values x, dz;    /* x: as in Forward. dz: gradient of the output; 0 in rows after batch->filled */
   double *dw, *db; /* the reference's gradients of w and b */
   Parameters p;
 } Layer;

@@ -7,7 +7,7 @@
 /* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
-/* Makes update number `update`, from 1. m: momentum or first moment; v: second moment. */
+/* Updates w. `update` counts updates from 1. m: momentum or first moment. v: second moment. */
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update);
 
