@@ -192,7 +192,7 @@ static bool has_ended(const Ranks *ranks, int r) {
 }
 
 /* Looks for ranks of this host that have ended. Sets ranks->missing to a message about the first.
-   If two have ended, the second has already reported the first, so this rank must not report it. */
+   If two have ended, the second ended after reporting the first, so this rank reports nothing. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
   bool is_first = true; /* true if this rank is the first that is left on its host */

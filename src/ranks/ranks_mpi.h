@@ -17,5 +17,5 @@ typedef struct {
   void (*abort)(int status);
 } RanksMpi;
 
-/* Returns the functions. The library exports only this function. */
+/* Returns the table of functions. It is the only symbol that the library exports. */
 const RanksMpi *ranks_mpi(void);

@@ -19,7 +19,7 @@ typedef struct {
   const char *train, *test;         /* test may be NULL */
   const char *validation;           /* file that judges instead of the test file, or NULL */
   const char *label_column, *names; /* see DatasetConfig */
-  double hold_out; /* share of the training rows that is held out to judge the network, or 0 */
+  double hold_out; /* fraction of the training rows that is held out to judge the network */
   const char *rereads_test; /* name of an option that reads the test file again after training, or
                                NULL. Without a test file, that option reads the judging file */
   Training training;
@@ -32,7 +32,7 @@ typedef struct {
 
 /* A file of a run, and the summary of its rows. */
 typedef struct {
-  const char *path;      /* NULL if the run has no judging file */
+  const char *path;      /* NULL for the judging file of a run that has none */
   bool judges;           /* true if its rows judge the network, false if they train it */
   DatasetReader *reader; /* NULL except during a pass over the file */
   struct stat stamp;     /* the file's status when it was first opened */

@@ -219,7 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* Without augmentation, rows in file order give the same result in one window as in several. */
+  /* If rows are in file order and not augmented, one window gives the same result as several. */
   const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
   Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;

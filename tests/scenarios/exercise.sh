@@ -101,7 +101,7 @@ scores() {
   grep -q '"output": "the emulator, without a GPU; measured on' "$kit/r.json"
 }
 
-# In a student's checkout, kernels/exercise.cu may hold the student's work. Then this case is skipped.
+# This case is skipped if kernels/exercise.cu holds a student's work, as in a student's checkout.
 case_ 'what is handed out is right, is told what costs, and has no points'
 if ! grep -q 'row_largest<<<' "$handed_out"; then
   skip_ 'kernels/exercise.cu is not as it is handed out'

@@ -3,7 +3,7 @@ mkdir built any
 cp "$MLP" built
 touch built/mlp-{bench,digits,lab} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
 
-# to_root TARGET runs make TARGET on the files in built/. The option -o keeps make from building them.
+# to_root TARGET runs make TARGET on the files in built/. Option -o keeps make from building these files.
 to_root() {
   local built
   built=$(realpath --relative-to="$TOP" built) # because make cannot handle paths with blanks

@@ -46,8 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED reads the same rows as refused, for mistakes that compile. Rows share a file while their
-# function numbers rise. A row with NAME + adds an edit to the row before it. @ stands for file and line.
+# wrong SEED is like refused, for mistakes that compile. A row begins a new file unless its function
+# number is above the previous row's. The NAME + adds an edit to the previous row. @ is file and line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

@@ -33,7 +33,7 @@ ok $A --predict many.csv --probabilities --output whole.csv
 sed -n 7001,14000p many.csv >part.csv
 ok $A --predict part.csv --probabilities
 sed '1d; s/[0-9]*,//' out | cmp - <(sed -n '7002,14001s/[0-9]*,//p' whole.csv)
-# --evaluate must count the same answers, and its loss must be the mean of -log(p of the label).
+# --evaluate must count the same answers as --predict. Its loss must be the mean of -log(P of the label).
 ok $A --evaluate --test many.csv --json
 paste -d , whole.csv <(echo label && cut -d, -f1 many.csv) | tail -n +2 | awk -F, -v said="$(value loss out)" '
   $1 != NR { exit bad = 1 }

@@ -33,7 +33,7 @@ end_soon() {
   [ "$(value epoch net)" -ge 1 ]
   "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
 }
-# failed_once STATUS TEXT checks that only one rank printed a message, which contains TEXT. mpirun may print more.
+# failed_once STATUS TEXT checks that only one rank printed a message and that it has TEXT. mpirun may print, too.
 failed_once() {
   [ $status = $1 ] || die "exit code $status: $(cat err)"
   said "$2"

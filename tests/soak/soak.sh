@@ -76,7 +76,7 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT... starts a run and signals it within MICROSECONDS. Succeeds if the signal ended it.
+# interrupted MICROSECONDS ARGUMENT... starts a run and signals it within MICROSECONDS. Succeeds if the signal ended the run.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"

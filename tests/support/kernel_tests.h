@@ -6,8 +6,8 @@
    written, or was computed from bytes outside of an input, is NaN and fails every comparison.
    finish() checks that no kernel wrote to a guard zone.
 
-   If the environment sets TEST_QUICK, as for compute-sanitizer, only small shapes are tested. There
-   are no guard zones then, since memcheck itself finds the first byte out of bounds. */
+   If the environment variable TEST_QUICK is set, as for compute-sanitizer, only small shapes are
+   tested. Then there are no guard zones, since memcheck finds the first byte out of bounds. */
 #pragma once
 
 #include "base/random.h"
@@ -214,10 +214,9 @@ static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. A
-   sum of two bf16 is within 2^-18 of the float; a sum of three is exact. A sum of two fp16 is
-   within 2^-22, one fp16 within 2^-11. Kernels skip the product of the last terms, an equal error.
- */
+/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. Two
+   bf16 add up to the float within 2^-18, three exactly. Two fp16 add up to it within 2^-22; a
+   single fp16 is within 2^-11. Kernels skip the product of the last terms: an equal error. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
@@ -363,8 +362,8 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* Returns a batch of ten classes. A third of its rows lie beyond the range's end. The batch is
-   shuffled for every second shape of for_all_shapes(). */
+/* Returns a batch of ten classes. The last third of its rows does not belong to the step. The
+   batch is shuffled for every second shape of for_all_shapes(). */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
