@@ -63,7 +63,7 @@ bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 /* Ends all ranks. A rank calls this when it has failed. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
-/* Returns true if this rank, which failed, must report the reason. Ranks with lower numbers may
-   have failed for the same reason, so they get a second to report the reason and to end this
+/* Called by a rank that failed. Returns true if this rank must report the reason. Lower ranks may
+   have failed for the same reason, so this call gives them a second to report it and to end this
    process. A missing rank is reported only by the first rank that is left on its host. */
 bool ranks_may_speak(const Ranks *ranks);

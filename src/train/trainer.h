@@ -1,11 +1,11 @@
 /* A trainer reads the files, then trains and evaluates the network in every epoch, on any device.
 
-   It judges the network after every epoch by the rows of the test file, of a validation file, or of
-   a share of the training file that is held out of training. To hold out a share, the trainer reads
-   the training file twice: once for the training rows and once for the judging rows.
+   After every epoch it judges the network by the judging rows: the test file, a validation file, or
+   rows of the training file that are held out of training. To hold out rows, the trainer reads the
+   training file twice: once for the training rows and once for the judging rows.
 
    Resident rows are read once and stay in the engine's dataset, training rows before judging rows.
-   The first epoch trains on them in file order as they arrive, unless the file is sorted by label.
+   The first epoch trains on rows in file order as they arrive, unless the file is sorted by label.
    Every later epoch uses a new random order. Streamed rows are read in every epoch, through two
    staging buffers of the dataset. After the first epoch, each staging buffer is shuffled. */
 #pragma once
@@ -21,7 +21,7 @@ typedef struct {
   const char *label_column, *names; /* see DatasetConfig */
   double hold_out; /* fraction of the training rows that is held out to judge the network */
   const char *rereads_test; /* name of an option that reads the test file again after training, or
-                               NULL. Without a test file, that option reads the judging file */
+                               NULL. If there is no test file, it reads the judging file */
   Training training;
   const Checkpoint *from; /* the run to continue, or NULL for a new run. The caller may free it once
                              the trainer is open */
@@ -107,9 +107,9 @@ struct TrainerEvents {
 };
 
 /* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. A run
-   fails if a file, the engine or an event fails, or if a loss is not a finite number. The training
-   loss is checked about every `patience` seconds; the error names the steps since the previous
-   check. Call trainer_run once after each trainer_open, trainer_join or trainer_start_again.
+   fails if a file, the engine or events->epoch fails, or if a loss is not a finite number. The
+   training loss is checked about every `patience` seconds; the error names the steps since the
+   previous check. Call trainer_run once after trainer_open, trainer_join or trainer_start_again.
    Returns false if the run failed. trainer->stopped is true if the run was stopped. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 

@@ -90,8 +90,8 @@ fi
 # add_up succeeds if the first line of standard input is the sum of the other lines.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
 
-# scores SOURCE lets the kit score the file. It writes the file points: the sum, then one line per
-# function.
+# scores SOURCE lets the kit score the file SOURCE, and writes the points to the file points: the sum in
+# line 1, then one line per function.
 scores() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes SEED=5 GRADE=r.json exercise

@@ -211,8 +211,8 @@ LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const 
 LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
          dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
-/* A launch by <<< >>> makes two calls. The first stores the launch's four arguments; the second
-   fetches them. */
+/* A launch by <<< >>> calls two functions. The first one would store the launch's four arguments,
+   and the second one fetches them. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }

@@ -30,7 +30,7 @@
 
 typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUDA } Kind;
 
-/* The errno of each kind of failure. test_faults.c has the same values. */
+/* The errno of each Kind, in that order. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
 static unsigned long at; /* the value of FAULT_AT; 0, and no call fails, until begin() sets it */
@@ -161,7 +161,7 @@ ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }
 
-/* Closes the file even if the call must fail. So does Linux. */
+/* Closes the file even if the call must fail, as Linux does. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
   const int cause = errno;
@@ -177,7 +177,7 @@ static ssize_t read_stream(void *cookie, char *bytes, size_t size) {
   return read((int)(intptr_t)cookie, bytes, size);
 }
 
-/* Returns 0 on failure, because fopencookie takes 0 for an error. */
+/* Returns 0 on failure, because fopencookie's write function must report errors by 0. */
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   const ssize_t wrote = write((int)(intptr_t)cookie, bytes, size);
   return wrote < 0 ? 0 : wrote;

@@ -207,9 +207,9 @@ static inline double bound(int terms, int others) {
 /* Returns the bound for a kernel on tensor cores that splits floats into sums of fp16 or bf16
    terms. `split` is the relative error of the splits. Tensor cores add 16 products at once and
    truncate the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores",
-   2021). So errors have the same sign and grow with `terms`. A model that keeps 2 bits more than
-   float32 predicts an error of terms 2^-24 / 15, and the bound allows terms 2^-24 / 4. A kernel
-   that used tf32 by mistake would fail with few terms. */
+   2021). So errors have the same sign and grow with `terms`. If sums keep 2 bits more than float32,
+   the error should be terms * 2^-24 / 15. The bound allows terms * 2^-24 / 4. A kernel that uses
+   tf32 by mistake fails if `terms` is small. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
