@@ -49,7 +49,6 @@ typedef struct {
   JudgedBy judged_by;
   TrainerFile train, judge; /* files with the training and the judging rows */
   DataSummary before;       /* summary of the saved run's training rows; rows == 0 if unknown */
-  bool joined;              /* true if the trainer uses the rows of another trainer */
   Engine *engine;           /* never NULL once the trainer is open */
   Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
                                measured on the judging rows; they are NAN if there are no judging

@@ -244,7 +244,6 @@ Trainer *trainer_join(const Trainer *first, const TrainerConfig *config, Error *
   if (!t) return error_null(error, "out of memory");
   *t = *first;
   t->train.reader = t->judge.reader = NULL;
-  t->joined = true;
   t->engine = first->engine->call->member(first->engine, error);
   if (t->engine && trainer_start_again(t, config, error)) return t;
   trainer_close(t);

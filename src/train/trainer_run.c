@@ -219,9 +219,7 @@ static void say_order(const Epoch *e) {
 /* Trains on the epoch's rows, window after window. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  /* If rows are in file order and not augmented, one window gives the same result as several. */
-  const bool once = is_whole(e) || (t->joined && !augment_any(t->config.training.augment));
-  Pass pass = {.file = &t->train, .most = once ? UINT64_MAX : t->staging_rows};
+  Pass pass = {.file = &t->train, .most = is_whole(e) ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
   /* A resumed run reads its rows here. Other runs have read them in the first epoch. */

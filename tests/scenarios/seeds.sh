@@ -45,6 +45,15 @@ else
   grep '^network  seed' out | same two -
 fi
 
+case_ 'networks that train at once have the bits of a run alone' # but for two hidden layers of at most 300 and 100
+digits 9000 100 # more rows than a staging buffer has
+for more in '--batch 64 --dropout 0.3' '--batch 100'; do
+  alone="${S/--device cpu/} --train digits_train.csv --test digits_test.csv --classes 10 --hidden 32 $more"
+  ok $alone --seed 5 --seeds 2 --save both.st
+  ok $alone --seed 6 --save alone.st
+  same_network alone.st both-6.st
+done
+
 case_ 'what it cannot do is refused'
 refuses 2 '--seeds wants rows to judge by' $S --seeds 2 --test none
 refuses 2 '--seeds 2 from --seed 4294967295 leads above' $S --seeds 2 --seed 4294967295
