@@ -166,6 +166,7 @@ TEST(test_refused) {
        "", 0, 0, "is an xz archive: unxz unpacks it"},
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
       {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
+      {"a,b\"\n1,2\n", "", 1, 2, STRAY_QUOTE},
       {"1,2\n3,4\"\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3,\"4\"5\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3\"4,5\n", "1,2;", 2, 1, STRAY_QUOTE},

@@ -111,9 +111,10 @@ static bool draw_curves(int kind, const char *path) {
   return plot_curves(results, kind ? RUNS : 1, COUNT, path, &error);
 }
 
-/* Kind 0 draws three weights that are infinite or NaN. Kind 1 has more filters than fit. */
+/* Kind 0 draws three weights that are infinite or NaN. Kind 1 has more filters than fit. Kind 2
+   has small weights and square filters. */
 static bool draw_weights(int kind, const char *path) {
-  static const int shape[][2] = {{12, 7}, {9, FIGURES_MAX_FILTERS + 1}};
+  static const int shape[][2] = {{12, 7}, {9, FIGURES_MAX_FILTERS + 1}, {4, 3}};
   Network network;
   OK(network_init(&network, shape[kind][0], &shape[kind][1], 1, 10, &error));
   float *parameters = allocate(network.floats, sizeof *parameters),
@@ -121,6 +122,7 @@ static bool draw_weights(int kind, const char *path) {
   const int count = shape[kind][0] * shape[kind][1];
   for (int i = 0; i < count; i++)
     weights[i] = (float)(random_words(3, 0, (uint64_t)i).word[0] % 2001) / 1000 - 1;
+  for (int i = 0; kind == 2 && i < count; i++) weights[i] /= 10;
   if (kind == 0) weights[2] = INFINITY, weights[4] = -INFINITY, weights[6] = NAN;
   return plot_weights(&network, parameters, path, &error);
 }
@@ -200,7 +202,7 @@ IN_FOLDER(pictures) {
                  {"letters", draw_letters, {0x302276b6}},
                  {"dots", draw_dots, {0xdb535e05}},
                  {"curves", draw_curves, {0x75655765, 0x2ec0d0f5}},
-                 {"weights", draw_weights, {0xfe109aaf, 0xc0dae149}},
+                 {"weights", draw_weights, {0xfe109aaf, 0xc0dae149, 0x4e80e67f}},
                  {"mistakes", draw_mistakes, {0x6886c950, 0x2937e8ca, 0x5e450691}},
                  {"confusion", draw_confusion, {0x67f7d427, 0x591841da, 0x041b0bf3}},
                  {"seen", draw_seen, {0x9c1043b5}}};
