@@ -79,7 +79,7 @@ static AugmentPoint moved_at(const AugmentPoint *control, int x, int y) {
   return augment_blend(&across, line, 1);
 }
 
-/* Each control point moves only the pixels around it. Its displacement decides how far. */
+/* Each control point moves only the pixels around it. Its displacement decides how far they go. */
 TEST(test_displacements) {
   AugmentPoint control[CONTROLS];
   for (int p = 0; p < CONTROLS; p++) {
@@ -111,12 +111,12 @@ static AugmentStrengths only(int kind, float strength) {
    A kind of change gets the same values whether or not other kinds are used. */
 TEST(test_each_kind_draws_its_own) {
   const AugmentStrengths strong = {{2.5f, 30, 0.3f, 0.4f, 5}};
-  /* limits of shift x, shift y, angle, width, height, lean, elastic x, elastic y; lengths for side
-     28 double for side 56 */
+  /* limits of shift x, shift y, angle, width, height, lean, elastic x, elastic y; `strong` gives
+     lengths for side 28, which double for side 56 */
   const double limits[] = {2 * 2.5, 2 * 2.5, 30 * acos(-1) / 180, 0.3, 0.3, 0.4, 2 * 5, 2 * 5};
   enum { LIMITS = LENGTH(limits) };
   double most[LIMITS] = {0};
-  int alike = 0; /* must stay small, as x and y are independent */
+  int alike = 0; /* number of rows in which x equals y by chance */
   for (uint32_t row = 0; row < DRAWS; row++) {
     AugmentMap alone[AUGMENT_ELASTIC]; /* one map per kind */
     for (int k = 0; k < AUGMENT_ELASTIC; k++)

@@ -38,7 +38,7 @@ static void send(Engine *engine, const Data *data) {
   send_rows(engine, 0, data, 0, ROWS, 0);
 }
 
-/* Opens an engine with the data. Returns NULL if the level does not support the network here. */
+/* Opens an engine with the data. Returns NULL if the level cannot train the network on this GPU. */
 static Engine *open_on(int level, const Data *data) {
   Engine *engine = open_config(augmented_config(ROWS), level);
   if (engine) send(engine, data);

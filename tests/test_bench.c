@@ -13,8 +13,8 @@ static char *tables(bool markdown) {
   return PRINTED(file, bench_print(&record, file, markdown));
 }
 
-/* Within a case, the slowest program comes first. Another program's tf32 epoch is compared with
-   mlp-train's tf32 and fp32 epochs, and its fp32 epoch with mlp-train's fp32 epoch. */
+/* In the report of a case, the slowest program comes first. A tf32 epoch of another program is
+   compared with mlp-train's tf32 and fp32 epochs. An fp32 epoch is compared only with fp32. */
 TEST(test_reports) {
   static const char *const wanted[] = {"tests/support/bench.txt", "tests/support/bench.md"};
   assert_in(tables(false), "An epoch");
@@ -27,7 +27,7 @@ TEST(test_reports) {
   for (int markdown = 0; markdown < 2; markdown++)
     assert_string_equal(tables(markdown), folder_read(folder_before(wanted[markdown])));
   OK(bench_plot(&record, path, &error));
-  assert_png(path, 1200, 112 + 4 * 36 + 74); /* height for the bars of batch 64 only */
+  assert_png(path, 1200, 112 + 4 * 36 + 74); /* only batch 64 has bars */
   assert_false(bench_plot(&record, "/no/such/folder/x.png", &error));
   OK(record_close(&record, true, &error));
 }

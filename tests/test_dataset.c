@@ -2,7 +2,7 @@
    error. */
 #include "support/csv.h"
 
-/* Endings of error messages, after file, line and column. */
+/* Error messages without the file, line and column that stand before them. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"
 #define NOT_A_LABEL " is not a label from 0 to 9"
 #define WORD ": --names lists labels that are words"

@@ -83,7 +83,7 @@ TEST(test_the_same_rows) {
     size_t members; /* number of gzip members; 0 means plain text */
     bool badly, piped;
   } ways[] = {{.badly = false}, {.badly = false},
-              {.badly = false}, /* plain text three times, each time with other `aheads` */
+              {.badly = false}, /* plain text, once for each value of `aheads` */
               {.members = 3},   {.members = 2, .badly = true},
               {.piped = true},  {.members = 1, .piped = true}};
   draw_csv(1, 30000, 60);
@@ -135,7 +135,7 @@ TEST(test_late_error) {
 /* ---- progress, closing -------------------------------------------------------------------- */
 
 TEST(test_progress_and_bound) {
-  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact if all rows are as short as can be */
+  for (size_t cut = 0; cut < 2; cut++) { /* the bound is exact if rows are as short as possible */
     write_file(repeat_row(2000), 4 * 2000 - cut);
     DatasetReader *reader = open_reader(1, 0);
     assert_int_equal(dataset_max_rows(reader, SIZE_MAX - 1), 2000);
@@ -156,8 +156,8 @@ TEST(test_progress_and_bound) {
   dataset_close(reader);
 }
 
-/* An archive does not tell its number of rows, so the reader counts them. It stops early if there
-   are more than `most` rows, or if it may not parse further ahead. */
+/* An archive does not tell its number of rows, so the reader counts them. The reader stops early in
+   two cases: there are more than `most` rows, or it has parsed as far ahead as it may. */
 TEST(test_counted_rows) {
   draw_csv(13, 40000, 60);
   Text archive = {0};

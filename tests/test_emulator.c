@@ -56,7 +56,7 @@ TEST(requests_are_joined_by_rounds) {
   is_told(PARTED);
   const EmulatorCounts counts = emulator_counts();
   assert_int_equal(counts.launches, 1);
-  assert_int_equal(counts.requests, 8 * 8 + 8); /* the last 8 store 4 sectors each */
+  assert_int_equal(counts.requests, 8 * 8 + 8); /* each warp: 8 loads and 1 store of 4 sectors */
   assert_int_equal(counts.sectors, 8 * (2 * 4 + 6 * 5) + 8 * 4);
 }
 

@@ -1,7 +1,7 @@
-/* Tests that every engine, the CPU engine and the CUDA engine at every level of fusion, keeps the
-   promises of engine.h. Tests staging buffers while the device works, sums, reading and writing of
-   parameters, refusals, and the state after a failure of a real GPU. test_faults.c makes calls to a
-   stand-in GPU fail. test_engine_results.c tests what engines compute. */
+/* Tests that the CPU engine, and the CUDA engine at every level of fusion, keep the promises of
+   engine.h. Tests staging buffers while the device works, sums, reading and writing of parameters,
+   refusals, and the state after a real GPU fails. test_faults.c makes calls to a stand-in GPU fail.
+   test_engine_results.c tests what engines compute. */
 #include "support/engine_tests.h"
 
 #include <time.h>
@@ -36,9 +36,9 @@ static Outcome end(Engine *engine) {
   return o;
 }
 
-/* Streams windows of rows. They use two parts of the dataset in turn; with RESIDENT, each window
-   has its own part. The engine trains on a window many times, so that the host gets far ahead of
-   the device. Then it evaluates the window. */
+/* Sends windows of rows. Windows go in turn to the first and the second half of the dataset; with
+   RESIDENT, each window has a place of its own. The engine trains on a window many times, so that
+   the host gets far ahead of the device. Then the engine evaluates the window. */
 CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
   const uint64_t window = 2 * (uint64_t)c->batch;
   Outcome o[PACES];
@@ -68,8 +68,8 @@ CONTRACT(test_streaming, tested_levels(), busy_case(level)) {
 /* ---- weights, refusals -------------------------------------------------------------------- */
 
 /* Parameters start as network_initialise sets them, and momentum starts as 0. Training at rate 0
-   changes neither. Reading and writing parameters does not change how training goes on. A range
-   uses its own order, even if the range before it has the same first row and key but more rows.
+   changes neither. Reading and writing parameters does not change how training goes on. A range's
+   order of rows is right even if the previous range has the same first row and key but more rows.
    Parameters can also be written without the momentum. */
 CONTRACT(test_read_and_write, tested_levels(), busy_case(level)) {
   Engine *first = open_loaded(c, level, data), *second = open_loaded(c, level, data);
@@ -203,7 +203,7 @@ ENGINE_TEST(test_device_memory) {
   assert_works(engine_cuda_open(&config, &error));
 }
 
-/* After a kernel used an invalid address, every call of a CUDA engine reports the failure. The CPU
+/* After a kernel used an invalid address, every call to a CUDA engine reports the failure. The CPU
    engine still works. This process can no longer use the GPU, so this test is the last. */
 ENGINE_TEST(test_failure_that_sticks) {
   needs_gpu();

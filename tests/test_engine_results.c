@@ -1,7 +1,7 @@
-/* Tests the results of every engine, the CPU engine and the CUDA engine at every level of fusion,
-   with every training option. Results must be near the float64 reference. Results must have the
-   same bits if training is repeated or its steps are divided into other calls.
-   test_engine_interface.c tests the other promises of engine.h. */
+/* Tests the results of the CPU engine, and of the CUDA engine at every level of fusion, with every
+   training option. Results must be near the float64 reference. Repeated training must give the same
+   bits, even if the steps are divided into more calls. test_engine_interface.c tests the other
+   promises of engine.h. */
 #include "support/engine_tests.h"
 #ifdef HAVE_CUDA
 #include "kernels.h"
@@ -58,20 +58,20 @@ static Trained train_case(int level, const Case *c, const Variant *v, const Data
   return t;
 }
 
-/* Checks the errors after some 50 steps. Errors of weights are relative to the distance that
-   training moved them (way_error). Float32 products are exact to about 1e-6. Each step adds such an
-   error to the weights. The largest measured error is 5e-6; the bound 2e-5 leaves a factor of 4.
-   Errors of tf32 and of wide layers with one fp16 term are 8e-5 to 3e-2. The momentum of such wide
-   layers is off by up to 0.11. Errors of two bf16 terms are 2e-3. A missing gradient, an extra row
-   or a wrong mean makes an error over 1e-3.
+/* Checks the errors after about 50 steps. The error of the weights is relative to the distance that
+   training moved them (way_error). Float32 products are exact to about 1e-6, and each step adds
+   such an error to the weights. The largest measured error is 5e-6; the bound 2e-5 is 4 times as
+   large. Products in tf32, and wide layers with one fp16 term, cause errors of 8e-5 to 3e-2. With
+   one fp16 term, the momentum is off by up to 0.11. Two bf16 terms cause errors of 2e-3. A missing
+   gradient, an extra row or a wrong mean causes an error over 1e-3.
 
-   Only a ReLU can amplify a rounding. If its input is almost 0, the input may be positive in one
-   computation and negative in the other. Then only one of them has the row's gradient. This is a
-   flip. Where flips are possible, one run in twelve had a flip; the largest error of 48 runs was
-   6e-4. Plain SGD's momentum is the last gradient; forced flips changed it by 0.038 and 0.013.
+   Only a ReLU can amplify a rounding. If its input is almost 0, the engine may compute a positive
+   input and the reference a negative one, or the reverse. Then only one of the two passes on the
+   row's gradient. This is a flip. With `flips`, one run in twelve had one; the largest error of 48
+   runs was 6e-4. Forced flips changed plain SGD's momentum, the last gradient, by 0.038 and 0.013.
 
    On the CPU, the bounds allow a flip. If one of 300 units flips for one of 16 rows, the momentum
-   changes by 1e-3 and the weights by 1e-5. Measured roundings change them by 4e-7 and 2e-7.
+   changes by 1e-3 and the weights by 1e-5. Rounding alone changes them by 4e-7 and by 2e-7.
 
    With options, the largest measured error is 2e-6 on the CPU and less on an H200. A flip adds
    about 1e-4. A missing correction, a rate applied twice or decay of the biases adds over 1e-2. */
@@ -128,7 +128,7 @@ static void check_case(const Case *c, const Variant *v, int first, int end) {
     const Trained again = train_case(level, c, v, &data, train_whole),
                   parts = train_case(level, c, v, &data, train_in_parts);
     assert_same_outcome(&whole.o, &again.o, 0);
-    /* a GPU adds up the losses of each call first, so other calls round the sum differently */
+    /* a GPU first sums the losses of each call, so the total rounds differently with more calls */
     assert_same_outcome(&whole.o, &parts.o, level == CPU ? 0 : 1e-12);
     assert_true(whole.evaluated.loss == parts.evaluated.loss);
   }
@@ -187,7 +187,7 @@ static void check_options(int first, int end) {
     }
 }
 
-/* The CPU's kernels skip black rows. Networks with such rows must be as exact as others. */
+/* The CPU's kernels skip rows of zeros. Training on such rows must be as exact as on other rows. */
 ENGINE_TEST(test_results_of_the_cpu) {
   foreach (c, shapes) check_case(c, NULL, CPU, 0);
   foreach (of, cases) {
@@ -280,15 +280,15 @@ static EngineSums expected_sums(const float *logits, const uint16_t *labels, uin
   return sums;
 }
 
-/* The rows from FIRST on, which are evaluated, are more than an engine evaluates at once. */
+/* Row FIRST and all later rows are evaluated. An engine cannot evaluate so many rows at once. */
 static const Case evaluated = {"evaluation", 20,   {16, 12}, 2,  CLASSES, 16,    20513, 0.05f,
                                0.9f,         0.0f, 0,        54, false,   false, 0};
 
-/* Evaluation agrees with the reference and with the logits of prediction. Evaluation and prediction
-   change no parameter. Prediction waits for queued work and does not change the sums. Before
-   training, the two largest logits of a row differ by at least 1e-4, so the correct count must be
-   exact. The losses are exact to about 2^-24. On the CPU, the bits of a row's logits do not depend
-   on where prediction begins. */
+/* Evaluation agrees with the reference, and with the logits that prediction returns. Evaluation and
+   prediction change no parameter. Prediction waits for queued work and does not change the sums.
+   Before training, the two largest logits of a row differ by at least 1e-4, so the correct count
+   must be exact. The losses are exact to about 2^-24. On the CPU, a row's logits have the same bits
+   whichever row is the first that is predicted. */
 CONTRACT(test_evaluation, tested_levels(), &evaluated) {
   const uint64_t rows = quick() ? 100 : c->rows, count = rows - FIRST;
   const uint64_t epochs = rows == 100 ? 30 : 1, part = count - 13; /* 30 epochs fit 100 rows */
@@ -390,7 +390,7 @@ ENGINE_TEST(test_wide_overflow) {
 ENGINE_TEST(test_tiles_overflow) {
   enum { LAYER = 1 };
   const struct {
-    float weight, last, rate, std; /* weight: one of the first layer; last: one of the last layer */
+    float weight, last, rate, std; /* weight: a first-layer weight; last: a last-layer weight */
   } cases_of[] = {{300, 0, 0.01f, 1},
                   {-300, 0, 0.01f, 1},
                   {0, 0, 0.01f, 1e-4f},

@@ -25,8 +25,8 @@ typedef struct {
   uint64_t seed;  /* seed of the network and the rows */
 } EpochCase;
 
-/* Kilobytes of shared memory of a GPU that here runs one cluster of blocks at a time. Two hidden
-   layers need two clusters, so they send results to the head by mail. */
+/* Kilobytes of shared memory of a simulated GPU that runs one cluster of blocks at a time. Two
+   hidden layers would need two clusters, so they send results to the head by mail. */
 enum { HOPPER = 227 };
 
 /* Bounds for float32 sums of hundreds of products. The largest measured errors are 3e-6 of the
@@ -274,7 +274,7 @@ static const struct {
 } cases[] = {
     /* layers have one or two tiles, all partly empty; the last batch is short */
     {{2, {100, 12, 10}, 32, 8, 99, OPTIMIZER_SGD, .rows = 3 * 32 + 9, .seed = 1}, 4},
-    /* few blocks share batches of 64 rows; the last batch has one row */
+    /* few blocks for batches of 64 rows; the last batch has one row */
     {{2, {784, 20, 12}, 64, 5, 163, OPTIMIZER_NESTEROV, .rows = 2 * 64 + 1, .seed = 2}, 2},
     {{3, {50, 30, 20, 10}, 32, 12, 99, OPTIMIZER_SGD, .rows = 3 * 32, .seed = 3}, 4},
     {{3, {100, 45, 12, 9}, 64, 12, 99, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 2},
@@ -389,8 +389,8 @@ TEST(test_finds_buffer_too_few) {
   }
 }
 
-/* If a packet of the previous step is sent, its reader waits forever. If such a packet is taken for
-   a new one, a thread computes with old values. */
+/* If a packet is sent with the previous step's stamp, its reader waits forever. If a reader takes
+   the previous step's packet for a new packet, the reader computes with old values. */
 TEST(test_finds_old_mail) {
   const DrawnLaunch sent = {.stamp_too_low = schedules_packets() + 300},
                     read = {.read_too_early = 100};

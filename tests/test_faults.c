@@ -1,10 +1,10 @@
-/* Makes calls fail one by one, in short runs of mlp-train-faults. fault.c makes them fail;
-   cuda_stand_in.c is the GPU. Each call fails in two runs: first alone, then together with all
-   later calls of its kind. A run must end with a sentence that says what failed, or as if nothing
-   had failed. It must not crash or leak memory. Every file must be complete: its old or new
-   version. Only a build with SANITIZE=1 finds leaks. `make faults` makes this build and tests every
-   call. Other runs test one call in STRIDE, with TEST_QUICK one in 4 STRIDE, with FAULTS_STRIDE=n
-   one in n. */
+/* Runs mlp-train-faults many times, and each time makes another call of the system or of CUDA fail
+   (see fault.c; cuda_stand_in.c is the GPU). Each call fails in two runs: first alone, then
+   together with all later calls of its kind. A run must say in a sentence what failed, or succeed
+   as if nothing had failed. It must not crash or leak memory. Every file must be complete, in its
+   old or its new version. Only a build with SANITIZE=1 finds leaks; `make faults` makes this build
+   and tests every call. Otherwise, this program tests one call in STRIDE, or one in 4 * STRIDE with
+   TEST_QUICK, or one in n with FAULTS_STRIDE=n. */
 #define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <fcntl.h>
 #include <glob.h>
@@ -23,8 +23,8 @@ static char *program_path;
 typedef struct {
   const char *arguments;
   const char *outputs; /* names of output files, in addition to standard output */
-  int ends; /* if 0, calls of any kind fail, and files must end as in end_folders[0]; else only
-               calls of the GPU fail, and files may end as in any of the first `ends` folders */
+  int ends; /* if 0, any call may fail, and files must end as in end_folders[0]; if not, only
+               CUDA calls fail, and files may end as in any of the first `ends` end_folders */
 } Run;
 
 #define SMALL "--device cpu --threads 2 --classes 2 --hidden 3 --train train.csv --test test.csv "
@@ -60,7 +60,7 @@ static const Run runs[] = {
 #endif
 };
 
-/* Results of runs without failures: on the GPU; on the CPU; one epoch on each of the two. */
+/* Folders of runs without failures: with the stand-in GPU; without it; with it only in epoch 1. */
 static const char *const end_folders[] = {"../after", "../after-cpu", "../after-both"};
 
 typedef enum { OTHER, SAME, BEGINNING } Likeness;
@@ -93,7 +93,7 @@ typedef enum { REFUSED, SURVIVED, BAD, OUTCOMES } Outcome;
 /* Number of runs per outcome, in memory that all processes share. */
 static atomic_ulong *tally;
 
-/* Runs the program on stand-in GPU `gpu` (see cuda_stand_in.c). Makes call number `at` fail. */
+/* Runs the program on stand-in GPU `gpu`. Call `at` fails; if `more`, later such calls also do. */
 static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
   char *words = keep(strdup(r->arguments)), *argv[34] = {program_path};
   int argc = 1;
@@ -144,8 +144,8 @@ static bool are_sentences(const char *text, int most) {
   return count > 0 && count <= most;
 }
 
-/* Returns true if the file is as before the run or as after a run without failures. The log of a
-   failed run may end early. Logs that may name two devices are not compared. */
+/* Returns true if the file is whole: unchanged by the run, or as a run without failures leaves it.
+   The log of a failed run may end early. Logs that may name two devices are not compared. */
 static bool is_whole(const char *name, const Run *r, bool well) {
   const bool output = strcmp(name, "out") == 0 || (r->outputs && strstr(r->outputs, name));
   if (strcmp(name, "err") == 0 || strcmp(name, "told") == 0) return true;
@@ -208,7 +208,7 @@ static void enter(const char *place) {
   assert_int_equal(chdir(place), 0);
 }
 
-/* Calls try_all for all calls, in one process per core. Each process has its own folder. */
+/* Tries every stride-th call. The calls are divided among processes, one process per core. */
 static void try_on_every_core(const Run *r, unsigned long stride, bool more) {
   const unsigned long cores = (unsigned long)sysconf(_SC_NPROCESSORS_ONLN);
   for (unsigned long i = 0; i < cores; i++) {

@@ -50,7 +50,7 @@ static bool draw_shapes(int kind, const char *path) {
   return good;
 }
 
-/* Draws all letters, lines as long as texts, bytes that are no letters, and text beyond edges. */
+/* Draws all letters, texts underlined from end to end, other bytes, and text beyond the edges. */
 static bool draw_letters(int kind, const char *path) {
   Canvas c;
   (void)kind;
@@ -169,7 +169,7 @@ static bool draw_confusion(int kind, const char *path) {
   return good;
 }
 
-/* Draws a picture with two digits at half its size. The program is unsure of the second digit. */
+/* Draws a picture at half its size, with two digits. The program is unsure of the second digit. */
 static bool draw_seen(int kind, const char *path) {
   enum { SIDE = 28, WIDE = 420, HIGH = 210 };
   static uint8_t level[WIDE * HIGH];

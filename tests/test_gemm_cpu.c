@@ -7,12 +7,12 @@ enum {
   P = GEMM_PANEL,
   MOST_TERMS = 90,
   B_ROWS = 2 * MOST_TERMS, /* `index` picks one row of each pair */
-  ROW = 160,               /* floats in a row: wider than a tile, to find writes beside it */
-  OUTPUT = 128 * ROW,      /* 128 rows, which also suffice for copies of columns */
+  ROW = 160,               /* floats in a row; wider than a tile, to find writes beside a tile */
+  OUTPUT = 128 * ROW,      /* 128 rows; `copy` needs a row for each column of a tile */
 };
 
 /* The allowed error of a sum of up to 90 products of numbers below 1. A rounding has an error of
-   about 6e-8; the expected error of n products is sqrt(n) times as large. */
+   about 6e-8; the expected error of a sum of n products is sqrt(n) times as large. */
 static const double bound = 3e-6;
 
 typedef struct {
@@ -29,7 +29,7 @@ static void fill(float *out, size_t count, uint64_t seed) {
   reference_to_float(values, count, out);
 }
 
-/* Fills operands of `terms` terms. The layout of a is (P, terms) or, if packed, (terms, P). */
+/* Fills operands of `terms` terms. Array o->a is (P, terms) or, if packed, (terms, P). */
 static GemmTerms prepare(Operands *o, size_t terms, bool packed) {
   fill(o->a, P * MOST_TERMS, 1);
   fill(o->b, B_ROWS * ROW, 2);

@@ -49,7 +49,7 @@ static Engine engine_for(const int *hidden, int batch, Fusion fusion) {
 }
 
 /* The table in docs/gpus.md says which level --fusion auto chooses on each card for the default
-   network. If auto does not choose epoch, --fusion epoch must be refused for the same reason. */
+   network. If auto does not choose epoch, --fusion epoch must fail with the reason auto gave. */
 TEST(test_levels_on_every_card) {
   static const int hidden[] = {300, 100};
   char line[512], name[64], takes[32];
@@ -153,8 +153,8 @@ TEST(test_suits_many) {
   }
 }
 
-/* Kernels for wide layers are chosen by the work, the level and MLP_TEST_WIDE. engine.reason names
-   their instruction. */
+/* The work, the level and MLP_TEST_WIDE decide whether the kernels for wide layers are used. If
+   they are, engine.reason names their instruction. */
 TEST(test_wide_where_faster) {
   const struct {
     int hidden[2], batch;

@@ -99,7 +99,7 @@ static void write_transparent_png(const Grey *g, int unused) {
   assert_true(stbi_write_png(picture, g->width, g->height, 4, rgba, 0));
 }
 
-/* Writes one of three pairs of colours for ink and paper. */
+/* Writes the picture in colour. `kind` selects one of three pairs of colours for ink and paper. */
 static void write_coloured(const Grey *g, int kind) {
   static const int paper[][3] = {{250, 240, 200}, {10, 10, 80}, {200, 200, 200}},
                    ink[][3] = {{20, 30, 120}, {250, 240, 60}, {90, 90, 90}};
@@ -312,7 +312,7 @@ TEST(test_scans) {
        "together can be read",
        32},
       {BASELINE, 4000, 63, "is a JPEG of 63 scans of 4000 x 4000 pixels", 32},
-      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* allowed: encoders write a tenth as many scans */
+      {PROGRESSIVE, 500, 100, no_digit, 64}}; /* allowed; encoders write about 10 scans */
   foreach (row, cases) {
     FILE *file = begin_jpeg(row->kind, row->side);
     for (int i = 0; i < row->scans; i++) /* a first scan, then scans that change nothing */

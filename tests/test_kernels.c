@@ -1,6 +1,6 @@
-/* Tests the launchers of kernels.h that compute neither gemm nor softmax. Compares with the float64
-   reference, or exactly. Also tests that all launchers refuse wrong arguments. test_kernels_gemm.c
-   and test_kernels_softmax.c test the other launchers. */
+/* Tests the launchers of kernels.h that compute neither gemm nor softmax. Results must be near the
+   float64 reference, or equal to it. Also tests that all launchers refuse wrong arguments.
+   test_kernels_gemm.c and test_kernels_softmax.c test the other launchers. */
 #include "support/kernel_tests.h"
 #include "base/augment.h"
 #include "engine/cuda/gpu_limits.h"
@@ -38,8 +38,8 @@ KERNEL_TEST(test_begin_and_advance) {
   }
 }
 
-/* Sums all results of a range, then those of rank 1 of 3 in steps of 29 rows. Positions outside
-   hold NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
+/* Sums the results from `first` to end - 1, then those of rank 1 of 3 with steps of 29 rows. Other
+   results are NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
   typedef uint32_t Range[2];

@@ -5,8 +5,8 @@
 
 TESTS_WITH(kernels_open, kernels_close);
 
-/* Tests launch_gemm, and launch_forward with and without activation, with two and three terms. The
-   input is activations or pixels of stored rows. A third of the rows are beyond the range's end. */
+/* Tests launch_gemm. Tests launch_forward with two and three terms, with and without activation.
+   Inputs are activations or pixels of stored rows. A third of the rows are past the range's end. */
 WALK_TEST(test_gemm_and_forward, for_all_shapes, check_forward, Shape s, uint64_t seed) {
   const size_t count = z_count(s);
   for (int pixels = 0; pixels < 2; pixels++) {
@@ -188,7 +188,7 @@ KERNEL_TEST(test_optimizers) {
   }
 }
 
-/* In the first updates, the average keeps a smaller share of its old value than `decay`. */
+/* In the first updates, the average keeps a smaller fraction of its old value than `decay`. */
 KERNEL_TEST(test_average) {
   const Shape s = {7, 5, 3};
   foreach (decay, VALUES(float, 0.99f, 0.01f)) {

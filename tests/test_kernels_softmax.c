@@ -3,8 +3,8 @@
 #include "support/kernel_tests.h"
 
 /* A logit is scale * u + offset, with u uniform in [-1, 1). In row r, class r % classes takes scale
-   and offset from `peak`, the other classes from `usual`. If `tied`, two classes take them from
-   `peak`, the same classes in all rows. */
+   and offset from `peak`, the other classes from `usual`. If `tied`, the same two classes take them
+   from `peak` in all rows. */
 typedef struct {
   double scale, offset;
 } Line;
@@ -24,8 +24,8 @@ static const struct {
     {{1, 0}, {0, 2}, 0, true},
 };
 
-/* Returns a logit. If `tied`, classes 1 and 32 (or the last class) have the largest logit. Lane c %
-   32 of a warp reads class c, so the later of the two classes may be in the lower lane. */
+/* Returns a logit. If `tied`, class 1 and class 32 (without class 32: the last class) have the
+   largest logit. Lane c % 32 of a warp reads class c, so lane 0 reads class 32, the later class. */
 static double logit(size_t kind, int r, int c, int classes, double u) {
   const bool ties = c == 1 || c == (classes > 32 ? 32 : classes - 1);
   const bool peaks = kinds[kind].tied ? ties : c == r % classes;
@@ -33,7 +33,7 @@ static double logit(size_t kind, int r, int c, int classes, double u) {
   return line.scale * u + line.offset + kinds[kind].slope * c;
 }
 
-/* Returns the class with the largest logit: among equal ones, the last if `last`, or the first. */
+/* Returns the class with the largest logit: the first such class or, if `last`, the last one. */
 static int largest(const double *z, int classes, bool last) {
   int best = 0;
   for (int c = 1; c < classes; c++)
@@ -48,7 +48,7 @@ typedef struct {
   double *log_p; /* log-probabilities (rows, classes), in float64 */
 } SoftmaxCase;
 
-/* Subtracts a row's largest logit first: beside a logit of -1e30, log(sum) would round away. */
+/* Subtracts a row's largest logit first. A logit of -1e30 minus log(sum) would round to -1e30. */
 static double *log_softmax(const double *z, int rows, int classes) {
   double *log_p = copy_of(z, area(rows, classes));
   for (int r = 0; r < rows; r++) {
@@ -60,8 +60,8 @@ static double *log_softmax(const double *z, int rows, int classes) {
   return log_p;
 }
 
-/* Labels of rows 0, 4, ... are the first class with the largest logit; of rows 1, 5, ..., the last
-   such class. Other labels are random. */
+/* The label of rows 0, 4, ... is the first class with the largest logit. The label of rows 1, 5,
+   ... is the last such class. Other labels are random. */
 static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int left, bool shuffled) {
   const uint64_t seed = kind + 100;
   SoftmaxCase s = {.batch = make_batch(rows, 16, classes, left, shuffled, seed),
@@ -84,11 +84,11 @@ static SoftmaxCase make_softmax_case(size_t kind, int rows, int classes, int lef
 }
 
 /* Returns the allowed absolute error of a log-probability or loss of this value. Kernels compute it
-   as (z - max) - log(sum); both subtractions round relative to the value. A relative error of the
-   sum is an absolute error of log(sum). Additions cause sqrt(classes) 2^-24 of it. 32 times 2^-24
-   is for expf and logf (2 and 1 units in the last place by the CUDA manual), for log(sum), which is
-   at most 7, and for rescaling an online sum. log(max(p, 1e-6)), which cuts off small
-   probabilities, would be wrong by orders of magnitude. */
+   as (z - max) - log(sum), and both subtractions round relative to the value. A relative error of
+   the sum becomes an absolute error of log(sum). The sum's additions cause sqrt(classes) * 2^-24.
+   Another 32 * 2^-24 covers three errors: of expf and logf (2 and 1 units in the last place by the
+   CUDA manual), of rounding log(sum), which is at most 7, and of rescaling an online sum. A kernel
+   that computes log(max(p, 1e-6)) has an error that is larger by orders of magnitude. */
 static double log_tolerance(double value, int classes) {
   return (4 * fabs(value) + 32 + sqrt(classes)) * 0x1p-24;
 }
@@ -100,8 +100,8 @@ static void assert_within(const char *what, const SoftmaxCase *s, int r, int c, 
              r, c, value, expected, tolerance);
 }
 
-/* The error of p is p times the error of log p, which log_tolerance() bounds. Its term 4 p |log p|
-   is at most 4 / e, so 4 covers it. */
+/* The error of p is p times the error of log p, which log_tolerance() bounds. Its term 4 |log p|
+   times p is at most 4 / e, so this function uses 4 in its place. */
 static void assert_gradient(const char *what, const SoftmaxCase *s, const float *d_dz) {
   const int rows = s->batch.view.rows, filled = s->batch.filled;
   const float *dz = fetch_floats(d_dz, area(rows, s->classes));
@@ -163,8 +163,8 @@ static void run_head(BatchView view, const float *d_z, int classes, float *d_log
          results);
 }
 
-/* Runs all ways on the logits d_z (rows, classes). Writes to the caller's results and to new arrays
-   for the gradients. */
+/* Runs all ways on the logits d_z (rows, classes). Writes losses and correct rows to `results`.
+   Returns new arrays with the gradients. */
 static Outputs run_ways(BatchView view, const float *d_z, int classes,
                         const RowResults results[WAYS]) {
   const size_t count = area(view.rows, classes);
@@ -214,7 +214,7 @@ KERNEL_TEST(test_softmax) {
       for (size_t kind = 0; kind < LENGTH(kinds); kind++) {
         const int rows = all_rows[n];
         if (quick() && (rows > 65 || kind % 3 != 2)) continue;
-        /* rows left: more than a step takes, as many as it takes, two thirds of them, or none */
+        /* rows left: more than a step, exactly a step, two thirds of a step, or none */
         const int lefts[] = {rows + 9, rows, rows - rows / 3, kind % 2 ? 0 : -20};
         const SoftmaxCase s =
             make_softmax_case(kind, rows, *classes, lefts[(kind + n) % 4], kind % 2);
@@ -224,8 +224,8 @@ KERNEL_TEST(test_softmax) {
       }
 }
 
-/* Ranks share the rows of a step. Each rank must compute the same bits for its rows as one rank
-   would for all rows. Gradients are divided by the number of rows of all ranks. */
+/* Each rank computes some rows of a step. Their results must have the same bits as if one rank
+   computed all rows. Gradients are divided by the number of rows of all ranks. */
 KERNEL_TEST(test_ranks_share_a_step) {
   enum { ROWS = 65, CLASSES = 10, COUNT = ROWS * CLASSES, RANKS = 3, MOST = 22 };
   foreach (left, VALUES(int, 95, 65, 60, 43, 30, 1, 0)) { /* in some cases, ranks have no rows */

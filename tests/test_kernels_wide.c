@@ -76,8 +76,8 @@ static double planes_bound(int terms, int k, int others) {
   return split_bound(fp16_split(terms), k, others) + (terms == 2 ? 0x1p-22 : 0x1p-11);
 }
 
-/* A term has 11 bits, which bounds the relative error. A term below fp16's normal range has fewer:
-   its error is up to 2^-25. The largest value of an array was scaled to 2^11 or more. */
+/* A term has 11 bits, which bounds the relative error. A term below fp16's normal range has an
+   error of up to 2^-25. Divided by a scale of 2^11 or more, this is an error of up to 2^-36. */
 static void assert_split(float value, float expected, int terms) {
   const float relative = terms == 2 ? 0x1p-22f : 0x1p-11f;
   assert_true(fabsf(value - expected) <= relative * fabsf(expected) + 0x1p-36f);
@@ -124,8 +124,8 @@ KERNEL_TEST(test_scales) {
   REFUSED(scales, arrays, MAX_SCALED + 1, bound, poisoned(4));
 }
 
-/* Every kernel that writes planes must report values beyond fp16, but not those that a tile has
-   beyond the array's end. */
+/* Every kernel that writes planes must report a value of the array that is beyond fp16. It must not
+   report what a tile computes at positions beyond the array's end. */
 KERNEL_TEST(test_overflow) {
   const Shape s = {3, 5, 7};
   for (int too_large = 0; too_large < 2; too_large++) {
@@ -297,7 +297,7 @@ static void assert_wide_layer_updated(const WideLayer *l, UpdateRule rule) {
   for (size_t i = 0; i < weights; i++) assert_split(planes[i], w[i], l->terms);
 }
 
-/* A launch that only stores the gradient must not write weights. The next one updates weights. */
+/* A launch that only stores the gradient must not write weights. The next launch updates them. */
 WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed) {
   const UpdateRule rule = rules[seed / 1000 % RULES];
   const Batch batch = short_batch(s, seed);
@@ -337,7 +337,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
   }
 }
 
-/* The partial sums of split-K must be added in a fixed order, whichever is ready last. */
+/* The partial sums of split-K must be added in a fixed order, whichever sum is ready last. */
 KERNEL_TEST(test_same_bits) {
   if (!wide_by()) skip();
   if (ON_EMULATOR) skip_because("the emulator has one order");

@@ -14,12 +14,12 @@ typedef enum { CALL_STAGING, CALL_UPLOAD, NO_CALL } Call;
 
 static struct {
   Engine engine;
-  Buffer buffer[2], sent[2];  /* buffers that the loader fills; copies of them at upload */
-  uint64_t first[2], rows[2]; /* rows yet to be copied: the first one, and how many */
+  Buffer buffer[2], sent[2];  /* sent: copies of the loader's buffers, made at upload */
+  uint64_t first[2], rows[2]; /* per buffer: first row and number of rows still to copy */
   uint64_t windows;           /* number of windows uploaded */
   uint8_t pixels[DATASET_ROWS * INPUTS];
   uint16_t labels[DATASET_ROWS];
-  char calls[512]; /* log of calls: the number of a buffer that is taken, u for an upload */
+  char calls[512]; /* log of calls: 0 or 1 if that buffer is taken, u if rows are uploaded */
   Call fails;      /* after `good_calls` calls of this kind, the next such call fails */
   unsigned good_calls;
 } device;
@@ -82,7 +82,7 @@ static unsigned expected_pixel(uint64_t row, unsigned i) {
   return (unsigned)((row * 31 + i * 101) % 256);
 }
 
-/* Writes a file of `rows` rows and the text `after`, and opens it. */
+/* Writes a file of `rows` rows followed by the text `after`. Opens the file. */
 static DatasetReader *open_rows(uint64_t rows, const char *after) {
   FILE *file = folder_create(path);
   for (uint64_t r = 0; r < rows; r++) {
@@ -108,7 +108,7 @@ static bool feed(Loader *loader) {
 }
 
 /* The dataset must get every row. A staging buffer has 8 rows, and files have 1 to 163 rows. With
-   `ring`, the dataset has only 16 rows, so the file's last rows are checked. */
+   `ring`, the dataset holds only 16 rows, so only the last buffer's rows are checked. */
 TEST(test_every_row_arrives) {
   enum { FIRST = 11, RING = 2 * STAGING_ROWS };
   for (int ring = 0; ring < 2; ring++)

@@ -1,5 +1,5 @@
-/* Tests the members of a CUDA engine: networks that train at the same time on its rows. Each member
-   must have the same result as when it trains alone. */
+/* Tests the members of a CUDA engine. Members are networks that train at the same time on the
+   engine's rows. Each member must have the same result as when it trains alone. */
 #include "support/engine_tests.h"
 
 enum { MEMBERS = 3, LAYER = 1 };
@@ -13,7 +13,7 @@ static EngineConfig usual_of(const Case *c) {
   return config_of(c, FUSION_AUTO, c->rows, (uint64_t)c->batch);
 }
 
-/* Opens an engine with the case's rows. Skips the test if it cannot train MEMBERS networks. */
+/* Opens an engine with the case's rows. Skips the test if the GPU cannot train MEMBERS networks. */
 static Engine *open_first(const Case *c, const Data *d) {
   const EngineConfig config = usual_of(c);
   needs_gpu();
@@ -94,8 +94,8 @@ ENGINE_TEST(test_level_step_has_no_members) {
   assert_int_equal(engine->call->members(engine), 0);
 }
 
-/* If a network's numbers are too large for fp16, level layer repeats the work of this network,
-   which gets level layer's bits. The other networks keep their bits. */
+/* If a network's numbers are too large for fp16, level layer repeats the work of this network. The
+   result has level layer's bits. The other networks keep their bits. */
 ENGINE_TEST(test_members_overflow) {
   const Case *c = &cases[SHORT];
   const Data d = make_data(c);

@@ -21,13 +21,13 @@ static void put(const char *path, const char *text) {
    memory limit that must be found after that, in MB. */
 typedef struct {
   const char *path, *text;
-  int free, limit; /* -1: must be unknown; KEEP: not checked */
+  int free, limit; /* -1 means unknown; KEEP means not checked */
 } Step;
 enum { KEEP = -2 };
 
 static const Step unknown[] = {{"proc/meminfo", "MemTotal: 2097152 kB\n", -1, 2048},
                                {"proc/self/cgroup", "nonsense\n0::/nowhere\n", -1, 2048}};
-/* The limit of a process is the smallest limit of its group and of the groups above it. */
+/* A process gets the smallest of the limits of its control group and of the groups above it. */
 static const Step groups[] = {
     {"proc/self/cgroup", "0::/user.slice/run\n", 1024, 2048},
     {RUN "memory.max", "max\n", 1024, 2048},
@@ -38,7 +38,7 @@ static const Step groups[] = {
      500},
     {RUN "memory.max", "115343360\n", 10, 110},
     {RUN "memory.max", "1048576\n", 0, 1} /* the limit is below the memory in use */};
-/* In a container, a group's path may lead outside of the container. */
+/* In a container, a control group's path may lead outside of the container. */
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};

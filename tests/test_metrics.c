@@ -20,7 +20,7 @@ static void add(Metrics *scores, int truth, int answer, int times) {
   logits[answer] = 0;
 }
 
-/* Counts are indexed by truth, then answer. Among equal largest logits, the answer is the first. */
+/* `counts` is (truth, answer). If several logits are largest, the answer is the first of them. */
 TEST(test_where_rows_are_counted) {
   SCORES scores = open_scores(3);
   assert_int_equal(metrics_add(&scores, (const float[]){-1, -2, -3}, 2), 0);

@@ -32,7 +32,7 @@ static float *initialise(const Network *network, uint64_t seed) {
   return parameters;
 }
 
-/* Tests by moments that weights are uniform in ±sqrt(6 / inputs). Biases and padding must be 0. */
+/* Weights must have the moments of a uniform distribution in ±sqrt(6 / inputs), the rest be 0. */
 TEST(initial_parameters) {
   Network network;
   assert_true(network_init(&network, 99, (const int[]){77}, 1, 11, &error));

@@ -14,7 +14,7 @@ static const char *write_config(const char *text) {
 }
 
 static Options options;
-/* Parses the words of `line` and, unless it is NULL, `last`. Sets `options` and `error`. */
+/* Parses the words of `line`, then `last` as one word (unless NULL). Sets `options` and `error`. */
 static OptionsResult parse_with(const char *line, const char *last) {
   static char copy[8192], end[2 * OPTIONS_PATH], program[] = "mlp-train";
   char *argv[32] = {program};
@@ -75,7 +75,7 @@ TEST(every_option_has_a_field_of_its_own) {
   assert_memory_equal(&again, &all, sizeof all);
 }
 
-/* Options must say which commands take them, what --resume does with them, what their file is. */
+/* Each row says which commands take the option, what --resume does with it, and any file's use. */
 TEST(every_option_is_classified) {
   foreach_row (row, &options_table) {
     if (!row->kind) continue; /* --help, --version */
@@ -186,7 +186,7 @@ TEST(wrong_usage_is_named) {
       fail_msg("%s", error.text);
 }
 
-/* A saved run holds all options except the options that name what this run writes. */
+/* A saved run holds all options except ONE_RUN options: what a run prints, draws, writes, loads. */
 TEST(the_options_of_a_saved_run_come_back) {
   Options back;
   accept("--hidden none --lr 0.0123456789 --momentum 0.1 --augment shift,scale=0.1,elastic=1e-3 "

@@ -1,5 +1,5 @@
 /* Tests output.c. A new file must replace the old one, keep its mode and leave no temporary file.
-   No line may be lost in a full pipe. tests/scenarios/output.sh tests links and equal paths. */
+   A full pipe must lose no line. tests/scenarios/output.sh tests links and paths of one file. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <time.h>
@@ -37,8 +37,8 @@ static bool save(const char *path, const char *text) {
   return atomic_file_close(&output, true, &error);
 }
 
-/* Checks that the path cannot be written, that atomic_file_probe() says so, and that nothing
-   changes. For root, the check runs as another user, since root may write everywhere. */
+/* Checks that a write to the path fails for this reason, and that atomic_file_probe() gives the
+   same reason. For root, the check runs as another user, since root may write everywhere. */
 static void refuse(const char *path, const char *reason) {
   const char *expected = text_printf("cannot write %s: %s", path, reason);
   const uid_t user = geteuid();

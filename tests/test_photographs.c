@@ -49,7 +49,7 @@ static float within_1(float value) {
   return fminf(1, fmaxf(0, value));
 }
 
-/* The place of a digit's 28 x 28 pixels on the page, and the size of a pixel there. */
+/* A digit's 28 x 28 pixels, their place on the page, and the size of a pixel there (`zoom`). */
 typedef struct {
   const uint8_t *pixels;
   float left, top, zoom;
@@ -113,7 +113,7 @@ static void draw_page(const Page *page, uint8_t *level) {
     const float u = WIDTH / 2.0f + cosine * dx + sine * dy,      /* position on the page */
         v = HEIGHT / 2.0f + cosine * dy - sine * dx;
     const float beyond = within_1((px + slope * dy - edge) / soft + 0.5f);
-    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* fraction of light reflected */
+    float ink = 0, share = ground == GROUND_BOARD ? 0.18f : paper; /* share: reflectance */
     float light = 1 - falloff * within_1(hypotf(px - centre_x, py - centre_y) / WIDTH);
     for (int i = 0; i < page->count; i++) ink = fmaxf(ink, pen * ink_at(&placed[i], u, v));
     if (desk) share += beyond * (dark - share);

@@ -100,8 +100,8 @@ static double mean_loss(const Network *network, const double *parameters, const 
   return sums.loss / rows;
 }
 
-/* Compares every gradient of networks of one to three layers with a central difference. Its error
-   is h^2 times a third derivative plus 1e-16 / h, in all about 1e-10 for h = 1e-5. */
+/* Compares every gradient of networks of one to three layers with a central difference. The error
+   of the difference is h^2 times a third derivative plus 1e-16 / h: about 1e-10 for h = 1e-5. */
 TEST(gradient_against_finite_differences) {
   enum { ROWS = 6 };
   for (int count = 0; count <= 2; count++) {
@@ -110,7 +110,7 @@ TEST(gradient_against_finite_differences) {
     double *parameters = allocate(network.floats, sizeof *parameters);
     double *gradient = allocate(network.floats, sizeof *gradient), x[ROWS * 7];
     uint16_t labels[ROWS];
-    reference_fill(parameters, network.floats, -1, 1, 1); /* padding, too, which must not matter */
+    reference_fill(parameters, network.floats, -1, 1, 1); /* and padding, which must not matter */
     reference_fill(x, ROWS * 7, -1, 1, 2);
     reference_fill_labels(labels, ROWS, 3, 3);
     EngineSums sums = {0};

@@ -1,5 +1,5 @@
-/* Tests held-out rows. The given share of each class must be held out, and all other rows are for
-   training. tests/scenarios/validation.sh tests whole runs. */
+/* Tests held-out rows. The given fraction of each class must be held out. All other rows must be
+   for training. tests/scenarios/validation.sh tests whole runs. */
 #include "base/random.h"
 #include "data/split.h"
 #include "support/test.h"

@@ -91,7 +91,7 @@ static TrainerConfig tiny_run(int epochs, Residency resident) {
   };
 }
 
-/* ---- a spy in the calls of the CPU engine --------------------------------------------------- */
+/* ---- a spy that records the calls to the CPU engine ------------------------------------------ */
 
 static const EngineOperations *cpu; /* the CPU engine's operations */
 
@@ -286,8 +286,8 @@ TEST(streaming_shuffles_each_buffer_by_its_own_key) {
       assert_true(spy.train[call].key != spy.train[other].key);
 }
 
-/* If the rows are resident, all calls of an epoch have the same keys, except in epoch 1. Any two
-   other calls have different keys. */
+/* If the rows are resident, the calls of an epoch after epoch 1 have the same keys. In epoch 1, and
+   if rows are not resident, each call has keys of its own. */
 TEST(augmentation_has_one_key_per_epoch) {
   const AugmentStrengths strengths = {{1, 0, 0.2f}};
   write_files(9000, 20); /* two buffers */
@@ -384,7 +384,7 @@ TEST(failures_stop_the_run) {
 
 /* ---- runs that stop and go on ------------------------------------------------------------ */
 
-/* Compares the epochs after a stop. Only the sum of the training loss may round differently. */
+/* `rest` must equal `whole` after `before` epochs. Only the training loss may round differently. */
 static void assert_same_epochs(const Run *whole, const Run *rest, int before) {
   assert_int_equal(rest->epochs, whole->epochs - before);
   for (int i = 0; i < rest->epochs; i++) {

@@ -59,17 +59,17 @@ struct Late {
   }
 };
 
-/* How a launch is scheduled. Time counts runs of warps; a run ends when the warp waits or has run
-   for long. A training step takes thousands of runs. A slow warp runs only if no other warp can run
-   and no mail is on its way. SAME_WARPS makes the same warps of all blocks slow. */
+/* How a launch is scheduled. The unit of time is one run of a warp. A run ends when the warp waits
+   or has run for long; a training step takes thousands of runs. A slow warp runs only if no other
+   warp can run and no mail is on its way. SAME_WARPS makes the same warps of all blocks slow. */
 struct Schedule {
   enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow;
   uint32_t one_in;        /* probability that a warp is slow: 1 / one_in */
   int period;             /* the slow warps change every 2^period units of time */
-  uint32_t delay, rarely; /* a packet is up to `delay` late; one in `rarely`, up to 64 * delay */
+  uint32_t delay, rarely; /* a packet is up to `delay` late; 1 in `rarely`: up to 64 * delay late */
 };
 
-/* The state of a launch. Warp numbers count through all blocks. */
+/* The state of a launch. Warps are numbered across all blocks. */
 struct Drawn {
   Schedule schedule;
   size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER; 0 if there is none */
@@ -107,7 +107,7 @@ static Barrier &barrier_of(const Lane &l, int id) {
   return launch->barriers[BARRIERS * l.block->number + (size_t)id];
 }
 
-/* ---- random numbers of the seed -------------------------------------------------------------- */
+/* ---- random numbers from the seed ------------------------------------------------------------ */
 
 static uint32_t word(uint64_t stream, uint64_t counter) {
   return random_words(drawn_launch.seed, stream, counter).word[0];
@@ -176,7 +176,7 @@ static const Lane &first_waiting(size_t warp) {
   return *first;
 }
 
-/* Adds up to MOST_LINES lines. Each describes adjacent warps of a block that wait in `state`. */
+/* Reports at most MOST_LINES lines, each about adjacent warps of a block that wait in `state`. */
 static void report_waiting(State state) {
   enum { MOST_LINES = 16 };
   int lines = 0;
@@ -291,13 +291,13 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* a lane may sleep although its mail has come */
+      wake_all(slot.waiting); /* a lane may still wait although its packet has come */
   }
 }
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* the far end of the stack; not 0 if the lane used all of it */
+    uint64_t last; /* the far end of the stack; not 0 if the lane used the whole stack */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");

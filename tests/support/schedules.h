@@ -16,17 +16,17 @@ extern "C" {
 /* If `draw` is true, a seed schedules later launches. Otherwise, their blocks run one by one. */
 void schedules_draw(bool draw);
 
-/* Instructions for the next launches. A field that plants a fault plants none if it is 0. */
+/* Instructions for the next launches. A fault is planted only if its field is not 0. */
 typedef struct {
   uint32_t seed; /* seed of the schedule */
   void *mail;    /* the launch's mail, in packets of 16 bytes */
   size_t mail_bytes;
-  size_t stamps; /* the first `stamps` packets have a stamp in their last 4 bytes; each half of a
-                    later packet has a phase: the first number's sign or the second's last bit */
+  size_t stamps; /* the first `stamps` packets end with a stamp of 4 bytes; later packets have a
+                    phase in each half: the sign of its number 1 or the last bit of its number 2 */
   /* Faults that tests must find: */
   int barrier_left_out;     /* number (1 to 15) of a barrier that all threads skip */
-  size_t buffer_at, buffer; /* two buffers of `buffer` packets each begin at packet buffer_at; mail
-                               for the second one goes to the first one */
+  size_t buffer_at, buffer; /* at packet buffer_at, two buffers of `buffer` packets each begin; mail
+                               for the second buffer is stored in the first buffer */
   uint64_t stamp_too_low; /* number (from 1) of a packet that is sent with the previous step's stamp
                              or phase */
   uint32_t read_too_early; /* with probability 1 / read_too_early, a read makes the previous step's

@@ -87,9 +87,9 @@ void set_variable(const char *name, const char *value);
 
 /* A test's memory is freed when the test ends. The memory of the program's setup is kept. */
 void *allocate(size_t count, size_t size); /* returns memory filled with zeros */
-void *keep(void *memory);                  /* owns memory from malloc; NULL fails the test */
+void *keep(void *memory);                  /* takes over memory from malloc; NULL fails the test */
 
-/* Frees at once all memory that the test got from allocate and keep. */
+/* Frees the memory that the test got from allocate and keep, before the test ends. */
 void free_kept(void);
 
 /* text_open opens a file in memory for writing. text_close returns the text written to it. */
