@@ -51,7 +51,7 @@ __device__ uint32_t word_of_copy(const Picture &picture, int side, int at) {
 
 /* Writes an augmented copy of each picture of d_from to d_to, both (rows, stride). Grid: one block
    per picture. The block reads its picture into shared memory, chooses a random map and 6 x 6
-   control points, and blends the points into 6 per line. Then each thread makes words of 4 pixels.
+   control points, and blends them into 6 points per line. Then each thread makes words of 4 pixels.
 
    A block moves 2 x stride bytes. For 60,000 pictures of 784 bytes that is 94 MB, 31 us at 3 TB/s.
    About 90 instructions per pixel take 0.25 ms on an H100, 3% of an epoch, so the code stays as

@@ -15,8 +15,8 @@
 
      BY_CLUSTERS      16 blocks form a cluster, and each owns a sixteenth of the rows. Clusters of
                       this size need compute capability 9.0.
-     BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. It serves
-                      networks that need more clusters than the GPU runs at once.
+     BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. This
+                      variant serves networks that need more clusters than the GPU runs at once.
      BY_MAIL_FROM_80  Like BY_MAIL, but for GPUs without such clusters. It needs no copy engine.
 
    What travels between blocks. Activations and their gradients travel; weights never do:
@@ -26,7 +26,7 @@
 
    Between hidden layers a tile writes its 8 values of a row as packets into the L2 cache, and every
    tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends its part of 16
-   logits and receives their gradient, each 64 bytes per row and block. The sender writes into the
+   logits per row, 64 bytes, and receives their gradient, 64 bytes. The sender writes into the
    shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for two such
    trips per hidden layer: one forward, one backward.
 
@@ -39,10 +39,10 @@
    Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up to
    64). A part of W1's update comes from momentum and weight decay, so it is known before the
    gradient. The weight warps multiply the next step's pixels by W1 with this known part applied.
-   When the chain has dZ, it subtracts the rest, a multiple of K dZ. K has the dot products of the
-   two steps' rows of pixels (tiles_prepare.cu). So the chain never waits for W1. Every 64th step of
-   a window is direct: it uses the updated W1 itself. Cutting a window into ranges does not change
-   the bits if every range begins at a direct step.
+   When the chain has dZ, it subtracts the rest, a multiple of K dZ. K has the dot products of
+   the next step's inputs with this step's inputs (tiles_prepare.cu). So the chain never waits for
+   W1. Every 64th step of a window is direct: it uses the updated W1 itself. Cutting a window into
+   ranges does not change the bits if every range begins at a direct step.
 
    Numbers. The tensor cores multiply fp16. A number is multiplied by a power of two and split into
    a high and a low fp16 term. All four products of two numbers' terms are added in float32, in a
@@ -154,7 +154,7 @@ static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, Til
   plan->ahead = v.ahead;
   plan->clusters = mail ? 0 : clusters;
   plan->way = way;
-  plan->steps = 65536 / v.rows; /* about 52 MB of pixels; a multiple of EPOCH_DIRECT */
+  plan->steps = 65536 / v.rows; /* the steps' pixels are about 52 MB; a multiple of 64 */
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
                        (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);

@@ -10,9 +10,9 @@
    biases; all copies are equal.
 
    If S::MAIL is true, separate blocks own the rows, on the multiprocessors that no tile needs. Each
-   warp of these blocks owns some rows, and each tile sends its part of a row's logits to that warp.
-   Only the first tile has the biases. It updates them and sends them as one more part. The owner
-   writes the gradient to REPLICAS places, so that not all blocks read from one place. */
+   warp of these blocks owns some rows. Each tile sends its part of a row's logits to the row's
+   warp. Only the first tile has the biases. It updates them and sends them as one more part. The
+   owner writes the gradient to REPLICAS places, so that not all blocks read from one place. */
 #pragma once
 
 #include "epoch/tiles_slices.cuh"
@@ -78,7 +78,7 @@ template <class S> struct Head : Ground<S> {
   }
   __device__ __forceinline__ void update_columns(Weight (&x)[4], int step) const {
     const StepNumbers now = this->numbers(step);
-    float sum[4][4] = {}; /* sum[2 p], sum[2 p + 1]: from high and low terms of class pair p */
+    float sum[4][4] = {}; /* sum[2 p] uses high terms of class pair p, sum[2 p + 1] low terms */
     unrolled (q, S::K_STEPS / 2) {
       uint32_t a[2][4];
       unrolled (k, 2) ldmatrix_x4(a[k], own_at(s.h[step % S::TURNS]) + (2 * q + k) * 32);
@@ -129,9 +129,9 @@ template <class S> struct Head : Ground<S> {
       send_to_block(&s.logits[row % (S::ROWS / RANKS)][tile % RANKS][t], &s.logits_came, owner,
                     part[0], part[1], part[2], part[3]);
   }
-  /* Takes the logits' gradient of rows 8 n to 8 n + 7 (with mail, waits for it) and stores it for
-     the updates. Sets `dh` to W_SCALE DZ_SCALE times the gradient of H, for unit g and for rows 8 n
-     + 2 t and 8 n + 2 t + 1. */
+  /* Reads the logits' gradient of rows 8 n to 8 n + 7 and stores it for the updates. With mail, it
+     first waits for this gradient. Sets `dh` to W_SCALE DZ_SCALE times the gradient of H, for
+     unit g and for rows 8 n + 2 t and 8 n + 2 t + 1. */
   __device__ __forceinline__ void take_gradient(int step, int n, float (&dh)[2]) const {
     const uint4 in =
         S::MAIL ? receive_gradient(job.stamp + step, n) : this->head(step)[n * 32 + lane];
@@ -146,9 +146,9 @@ template <class S> struct Head : Ground<S> {
     unrolled (e, 2) dh[e] = (c[e] + d[e]) + (c[e + 2] + d[e + 2]);
   }
 
-  /* For mail. logits_at() returns where a producer (a tile, or the biases after the last tile)
-     sends the lane's three logits of a row. receive_gradient() waits for the gradient of 8 rows.
-     The stamp takes the place of a lane's fourth class, which mail does not have. */
+  /* For mail. logits_at() returns where the lane's three logits of a row are sent. `producer` is
+     the tile that sends them; the biases have the number after the last tile. receive_gradient()
+     waits for the gradient of 8 rows. Its packets have the stamp instead of a fourth class. */
   __device__ Packet *logits_at(int row, int producer) const {
     return reinterpret_cast<Packet *>(job.logits) +
            ((size_t)row * (job.tiles[job.layers - 1] + 1) + producer) * 4 + t;
@@ -167,7 +167,7 @@ template <class S> struct Head : Ground<S> {
   }
 
   /* ---- rows that the block owns: one warp per row ---- */
-  /* Sums each of four numbers over the 8 lanes that have the same t. */
+  /* Adds up each z[e] over the 8 lanes that have the same t. */
   static __device__ __forceinline__ void add_lanes(float (&z)[4]) {
     unrolled (i, 3)
       unrolled (e, 4) z[e] += __shfl_xor_sync(FULL_WARP, z[e], 4 << i);
@@ -186,8 +186,8 @@ template <class S> struct Head : Ground<S> {
     return __uint_as_float(__float_as_uint(p.x) ^ __float_as_uint(p.y) ^ __float_as_uint(p.z));
   }
   /* Adds up the sums of a row's owners in all clusters. More than 12 classes take two packets. Two
-     buffers suffice: an owner sends its sum of step t + 2 after it has received all sums of step t
-     + 1. The other owners sent those after they had read the sums of step t. */
+     buffers suffice: before an owner sends its sum of step t + 2, it receives the other owners'
+     sums of step t + 1. They send these only after they have read the sums of step t. */
   __device__ __forceinline__ void add_clusters(float (&z)[4], uint32_t stamp, int row) const {
     uint4 *at = job.logits + (size_t)((stamp & 1) * S::ROWS + row) * job.clusters * 8;
     const bool more = job.classes > 12;

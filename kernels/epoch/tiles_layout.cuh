@@ -8,7 +8,7 @@
 
 namespace tiles {
 
-constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* UNITS: neurons of a tile */
+constexpr int LAYERS = TILES_LAYERS, UNITS = 8; /* UNITS: neurons per tile */
 constexpr int RANKS = 16;                       /* blocks per cluster */
 
 /* The warps of a block. In layer 1, warps 0 to 6 hold W1, 112 inputs each. Warp 7, the helper,
@@ -19,19 +19,19 @@ constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
 constexpr int CLASSES = 16; /* the largest number of classes: 4 lanes have 4 classes each */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* its phase (phase_of) is 1; zeroed memory has 0 */
+constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* has phase 1 (phase_of); zeroed memory has 0 */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. PIXEL is 2^24, because a byte taken as the bits of an fp16 is byte / 2^24. */
 constexpr float W_SCALE = 256, H_SCALE = 64, DZ_SCALE = 65536, PIXEL = 16777216;
 
-/* The named barriers of a block. A barrier opens when a fixed number of its threads have arrived or
-   wait. So each warp that uses a barrier uses it in every step. */
+/* The named barriers of a block. A barrier opens when a fixed number of threads have arrived at it
+   or wait for it. So each warp that uses a barrier uses it in every step. */
 enum Barrier {
   DZ_READY = 1, /* the chain tells the helper that this step's dZ is in shared memory */
-  GO,           /* the chain tells the other warps to start their updates from dZ */
+  GO,           /* the chain tells the other warps to start their updates, which use dZ */
   LAST_READY,   /* the helper tells the chain that the last layer's weights are updated */
-  BIASES_READY, /* the helper tells the chain: biases updated, gradient of logits read */
+  BIASES_READY, /* the helper has updated the last biases and has read the gradient of logits */
   Z_READY,      /* the other warps tell the chain that their partial sums of Z are ready */
   Z_TAKEN,      /* the chain tells the other warps that it has read their partial sums */
   MATRIX_ONLY,  /* warps 0 to 6 meet after all of them have read the old pixels */
@@ -49,10 +49,10 @@ struct Job {
   uint32_t rows, stamp;
   Rule rule;
   float pixel_factor, pixel_offset, k_scale, keep_scale[LAYERS + 1];
-  float own, other;      /* own: target of the label; other: of each other class */
+  float own, other;      /* own: target of the label; other: target of each other class */
   float mean, last_mean; /* mean: 1 / rows of a full step; last_mean: 1 / rows of the last step */
   FlatArrays flat;
-  uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail buffers (tiles_slices, tiles_head) */
+  uint4 *h[LAYERS], *dz[LAYERS], *logits, *gradient; /* mail: tiles_slices.cuh, tiles_head.cuh */
   int first_row_block;   /* blocks from this number on are RowBlocks (only with mail) */
   int mail_size[LAYERS]; /* packets in one buffer of H or dZ */
   float4 *slices;        /* float32 hidden weights that are not in shared memory (Slice::kept) */
@@ -85,14 +85,14 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
   static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, H and the logits' gradient */
-  /* length of a row: of dz and h in halves, of partial sums of Z in floats */
+  /* length of a row: in dz and h it counts fp16 terms, in partial sums of Z it counts floats */
   static constexpr int PITCH = ROWS + 8;
-  static constexpr bool OVERLAY = ROWS == 128; /* partial sums of Z overwrite old pixels */
+  static constexpr bool OVERLAY = ROWS == 128; /* true if partial sums of Z overwrite old pixels */
   static constexpr int PIXEL_BYTES = ALL_CHUNKS * 16 * ROWS;
   typedef uint16_t Own[2 * UNITS][PITCH]; /* rows 0 to 7: the units' high terms; 8 to 15: low */
   alignas(16) Own dz[TURNS], h[TURNS];
-  /* The tile's columns of the last layer as (term, unit, lane t): high and low terms of classes 2 t
-     and 2 t + 1, then high and low terms of classes 8 + t and 12 + t. */
+  /* The tile's columns of the last layer's W, as (word, unit, t). Words 0 and 1 have the high and
+     low terms of classes 2 t and 2 t + 1; words 2 and 3 those of classes 8 + t and 12 + t. */
   alignas(16) uint32_t last[4][UNITS][4];
   alignas(16) float bias[2][UNITS], last_bias[CLASSES];
   /* partial logits of the block's own rows: (row, sending block, lane t) */
@@ -122,8 +122,8 @@ template <class S> struct Ground {
   template <class T> __device__ T *at(int bytes) const {
     return reinterpret_cast<T *>(reinterpret_cast<unsigned char *>(&s) + bytes);
   }
-  /* Returns the offset in the flat arrays of the weight of layer l from unit `from` to unit `to`,
-     or -1 if there is no such weight. */
+  /* Returns the offset in the flat arrays of layer l's weight from unit `from` to unit `to`.
+     Returns -1 if there is no such weight. */
   __device__ long long weight_at(int l, int to, int from) const {
     return to < job.size[l] && from < job.size[l - 1]
                ? (long long)(job.weight[l] + (size_t)to * job.size[l - 1] + from)
@@ -141,13 +141,13 @@ template <class S> struct Ground {
   __device__ uint8_t *pixels(int step) const {
     return at<uint8_t>(sizeof(S)) + (size_t)(step % S::BUFFERS) * S::PIXEL_BYTES;
   }
-  /* Returns the buffer of a step's partial sums of Z: (warp, unit, row). */
+  /* Returns the step's buffer for partial sums of Z, whose layout is (warp, unit, row). */
   __device__ float *parts(int step) const {
     return S::OVERLAY && layer == 1 ? reinterpret_cast<float *>(pixels(step + S::BUFFERS - 1))
                                     : at<float>(job.parts_at[layer]);
   }
-  /* Returns the buffer of the logits' gradient. It arrives as (row, lane t), and take_gradient()
-     stores it as (group of 8 rows, term, row, lane t). Each class has a high and a low term. */
+  /* Returns the buffer of the logits' gradient. The gradient arrives as (row, t); take_gradient()
+     stores it as (group of 8 rows, word, row, t). Each class has a high and a low term. */
   __device__ uint4 *head(int step) const {
     return at<uint4>(job.head_at[layer]) + step % S::TURNS * S::ROWS * 4;
   }

@@ -16,7 +16,7 @@ template <class S> struct Pixels : Ground<S> {
   using G = Ground<S>;
   using G::job, G::s, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr bool SECOND = S::SECOND;
-  static constexpr int N = CHUNKS, PIECE = 3; /* PIECE: chunks that are updated at once */
+  static constexpr int N = CHUNKS, PIECE = 3; /* PIECE: how many chunks are updated at once */
   float w[N][4], m[N][4];
 
   __device__ explicit Pixels(const G &ground) : G(ground) {

@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
 }
 
 /* k_kernel computes K, the dot product of each row r of the next step with each row s of this step.
-   The layout suits the chain: (r / 8, s / 16, lane), with two terms of each product. A warp
-   computes 16 rows r times 32 rows s. Products of bytes are exact integers; `value` converts them
-   to products of the network's inputs. */
+   The bias's input, 1, counts as an input. The chain reads K as (r / 8, s / 16, lane), with two
+   terms of each dot product. A warp computes 16 rows r times 32 rows s. Dot products of bytes are
+   exact integers; `value` converts them to dot products of the network's inputs. */
 __global__ void k_kernel(Job job, int rows) {
 #if __CUDA_ARCH__ >= 800 /* plan_tiles refuses older GPUs */
   const int step = blockIdx.x;

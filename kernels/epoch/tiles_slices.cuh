@@ -5,12 +5,12 @@
    same gradient in the same order, so both copies keep the same bits.
 
    Mail. A layer sends H to the next layer and dZ to the previous layer. A packet of 16 bytes is a
-   lane's part of a tensor-core operand: high and low terms of two numbers of a tile and of two
-   numbers of the next tile, or zeros if there is no next tile. A packet has no room for a stamp.
-   Instead one bit that the numbers can spare holds the phase of the step, which changes every
-   second step. The bit is the sign of H, or the last bit of dZ's low term. dZ is sent twice: with
-   units side by side for the next product, and with rows side by side for gradients. H is sent
-   once, and the tile that reads H transposes it. Steps use two buffers alternately.
+   lane's part of a tensor-core operand. It has high and low terms of two numbers of a tile and of
+   two numbers of the next tile, or zeros if there is no next tile. A packet has no room for a
+   stamp. Instead it has the step's phase, a bit that changes every second step. The phase replaces
+   the sign of H, or the last bit of dZ's low term. dZ is sent twice. For the next product a word
+   has two units of one row; for gradients it has two rows of one unit. H is sent once, and the tile
+   that reads H transposes it. Steps use two buffers alternately.
 
    A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
    whether float32 weights and moments are in shared memory or in the L2 cache. Their layout is
@@ -27,7 +27,7 @@ constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
 }
-/* Returns a step's phase as a bit of a packet: the sign of H if IN, else a low term's last bit. */
+/* Returns a word that has the step's phase in the sign bit of H or, if not IN, in dZ's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);
 }
@@ -85,13 +85,13 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint4 *terms() const {
     return this->template at<uint4>(job.terms_at[IN][layer]) + lane;
   }
-  /* Returns four values of k-step k. Array 0: weights; 1 and 2: moments; the last: averages. */
+  /* Returns four values of k-step k: array 0 has weights, 1 and 2 moments, the last averages. */
   __device__ float4 &kept(int array, int k) const {
     float4 *all = FIRST || S::FROM_80 ? job.slices + (size_t)(2 * blockIdx.x + IN) * job.slice
                                       : this->template at<float4>(job.kept_at[IN][layer]);
     return all[(array * k_steps() + k) * 32 + lane];
   }
-  /* Returns what the other layer sends. If `of_gradient`, packets have rows side by side. */
+  /* Returns the other layer's packets. If `of_gradient`, a word has two rows of one unit. */
   __device__ const uint4 *mail(uint32_t stamp, bool of_gradient) const {
     return (IN ? job.h : job.dz)[other()] +
            (2 * of_gradient + (stamp & 1)) * job.mail_size[other()] + lane;
@@ -100,14 +100,14 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
   __device__ uint32_t *received(int k, int n) const {
     return this->template at<uint32_t>(job.received_at[layer]) + (k * N_TILES + n) * 128;
   }
-  /* Returns a received packet transposed: it has rows side by side instead of units. Each word of
-     the packet is, over the warp, an 8 x 8 matrix of fp16 that ldmatrix transposes. */
+  /* Returns a received packet, transposed: a word has two rows of one unit. The 32 lanes' words
+     of a packet are an 8 x 8 matrix of fp16, which ldmatrix transposes. */
   __device__ uint4 across(int k, int n) const {
     uint32_t words[4];
     ldmatrix_x4_trans(words, shared_address(received(k, n)) + lane * 16);
     return {words[0], words[1], words[2], words[3]};
   }
-  /* Returns the offset in the flat arrays of the lane's weight e of k-step k. */
+  /* Returns where the flat arrays have the lane's weight number e of k-step k. */
   __device__ long long index(int k, int e) const {
     const int theirs = k * 16 + e / 2 * 8 + 2 * t + e % 2, own = tile * UNITS + g;
     return IN ? this->weight_at(layer, own, theirs) : this->weight_at(layer + 1, theirs, own);
@@ -136,7 +136,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
       keep(x, k);
     }
   }
-  /* Stores the weights of a slice IN. Those of a slice OUT are also in other tiles' slices IN. */
+  /* Stores a slice IN. A slice OUT is not stored: its weights are also in other tiles' slices. */
   __device__ void store() const {
     for (int k = warp; IN && k < k_steps(); k += WEIGHT_WARPS) {
       Weight x[4];
@@ -154,7 +154,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     const uint32_t stamp = job.stamp + step;
     for (int k = warp; k < k_steps(); k += UPDATERS) {
       const uint4 *from = mail(stamp, true) + k * N_TILES * 32;
-      float sum[4][4] = {}; /* from high, low terms of a packet's first tile, then its second */
+      float sum[4][4] = {}; /* sum[i]: products with word i of the packets */
       unrolled_by (first, N_TILES, ONCE) {
         uint4 in[ONCE];
         if constexpr (IN)
@@ -212,7 +212,7 @@ template <class S, bool IN, bool FIRST> struct Slice : Ground<S> {
     unrolled (e, 4) c[e] += low[e];
   }
 
-  /* Computes the warp's partial sum of Z over odd k-steps. The chain adds up the even k-steps. */
+  /* Computes the warp's partial sum of Z, over odd k-steps. The chain computes the even k-steps. */
   __device__ __forceinline__ void multiply_part(int step) const {
     unrolled (i, S::OWN) {
       const int n = warp + CHAINS * i;

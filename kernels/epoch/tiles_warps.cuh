@@ -35,7 +35,7 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
   __device__ void show_bias(const Weight &bias, int step, bool known) const {
     if (t == 0) s.bias[step & 1][g] = known ? known_of(job.rule.biases, bias.w, bias.m) : bias.w;
   }
-  /* Updates the bias of unit g. Its four lanes, 4 g + t, add up dZ over all rows. */
+  /* Updates the bias of unit g. The unit's four lanes, 4 g + t, add up its dZ over all rows. */
   __device__ __forceinline__ void update_bias(Weight &bias, int step) const {
     float sum = 0.0f;
     unrolled (term, 2)
@@ -125,8 +125,8 @@ template <class S, bool FIRST, bool LAST, Role ROLE> struct MatrixWarp : Ground<
       unrolled (e, 4) store_weight<S::SECOND>(job.flat, head.bias_index(e), 1, last_bias[e]);
   }
 
-  /* Multiplies the pixels of the segment's first step by the weights and, if KNOWN, the second
-     step's pixels by the known part of the next weights (known_of). */
+  /* Multiplies the pixels of the segment's first step by the weights. If KNOWN, also multiplies
+     the second step's pixels by the part of the next weights that is known now (known_of). */
   __device__ __forceinline__ void begin_segment(int step, int end, bool helps,
                                                 const Weight &bias) const {
     if (helps) {
@@ -177,7 +177,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   __device__ uint4 *mail_of(uint4 *const (&of)[LAYERS], uint32_t stamp, bool of_gradient) const {
     return of[layer] + (2 * of_gradient + (stamp & 1)) * job.mail_size[layer];
   }
-  /* Sends high and low terms: H to the next hidden layer, dZ to the previous hidden layer. */
+  /* Sends terms of H to the next hidden layer or, if not OF_H, terms of dZ to the previous one. */
   template <bool OF_H>
   __device__ void send_terms(uint4 *mail, int n, uint32_t high, uint32_t low,
                              uint32_t stamp) const {
@@ -198,7 +198,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
       unrolled (e, 2) kept[i][e] = rows >> (8 * e + g) & 1 ? scale : 0.0f;
     }
   }
-  /* Lets one thread start to copy K (k_kernel). All warps of the chain have read the previous K. */
+  /* Lets one thread start to copy K (k_kernel). Callers ensure that no warp still reads old K. */
   __device__ void fetch_k(int step, int end) const {
     constexpr int BYTES = S::N_TILES * S::K_STEPS * 512;
     if constexpr (KNOWN) {
@@ -242,7 +242,7 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         const bool begins = step == first;
         forward(step);
         if (GO_IS_LATE && !begins)
-          arrive<GO>(GO_THREADS); /* starts the previous step's updates; sooner would be slower */
+          arrive<GO>(GO_THREADS); /* previous step's updates start; an earlier start is slower */
         backward(step, end);
       }
       if (GO_IS_LATE) arrive<GO>(GO_THREADS);
@@ -340,13 +340,13 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     }
     if (KNOWN) {
       clear(next);
-      /* take_parts() makes all chain warps meet, so that correct() reads the dZ of every warp. */
+      /* take_parts() is a barrier for the chain, so correct() can read the dZ of all its warps. */
       take_parts<MATRIX>(step + 1, end, job.pixel_factor * (PIXEL / W_SCALE), next);
     }
     arrive<DZ_READY>(HELPER_THREADS);
     if (FIRST && !GO_IS_LATE) arrive<GO>(GO_THREADS);
     if (sends)
-      unrolled (i, OWN) { /* sends dZ again, with rows side by side, for gradients */
+      unrolled (i, OWN) { /* sends dZ again, for gradients: a word has two rows of one unit */
         if (!has(i)) break;
         const int row = n_tile(i) * 8 + 2 * t;
         send_terms<false>(mail_of(job.dz, stamp, true), n_tile(i),

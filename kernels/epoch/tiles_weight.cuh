@@ -18,8 +18,8 @@ struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts its known
-   part and of_gradient times the gradient from an unscaled weight. */
+/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts the
+   known part (Factors) and of_gradient times the gradient from an unscaled weight. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;
@@ -27,7 +27,7 @@ struct Rule {
   bool averages;
 };
 
-/* Factors that change with the step. step and second_root are those of OptimizerStep. An average
+/* Factors that change with the step. step and second_root come from OptimizerStep. An average
    moves towards its weight by the fraction `moves` of the distance. */
 struct StepNumbers {
   float step, second_root, moves;

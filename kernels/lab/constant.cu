@@ -10,7 +10,7 @@ namespace {
 
 /* The table has 1 KB and fits into an SM's constant cache (2 KB on Volta; Jia et al. 2018). */
 constexpr int TABLE = 256, LANES = 32;
-constexpr int STORED = TABLE + LANES; /* the first entries are repeated, so that no lane wraps */
+constexpr int STORED = TABLE + LANES; /* repeats the first entries: no index wraps around */
 constexpr int BLOCK = 256, UNROLLED = 32;
 static_assert(TABLE % UNROLLED == 0, "whole steps");
 
@@ -38,7 +38,7 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
 
 /* ---- 1 to 4. a table in any memory -----------------------------------------------------------
    Grid: one thread per output. The type Table names the table's memory. All threads construct it.
-   In an unrolled loop the addresses differ only by constants. So a read is a load and an add. */
+   In an unrolled loop the addresses differ only by constants: one load and one addition per k. */
 
 __constant__ float c_table[STORED];
 
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(BLOCK)
   const Table table{d_table};
   const int64_t i = lab_thread(BLOCK);
   if (i >= n) return;
-  /* threadIdx.x mod addresses, which is a power of two */
+  /* This is threadIdx.x mod `addresses`, because `addresses` is a power of two. */
   const int first = Table::UNROLL < TABLE ? threadIdx.x & (addresses - 1) : 0;
   float sum = d_x[i];
 #pragma unroll Table::UNROLL

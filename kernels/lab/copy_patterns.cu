@@ -67,8 +67,8 @@ template <int WIDTH> double strided_sectors(const LabCall *call) {
 }
 
 /* ---- LOADS loads in flight per thread ---------------------------------------------------------
-   The next address depends on all loaded values: their bits, masked by `zero` (which is 0), are
-   added to it. So a thread cannot load ahead. */
+   The next address depends on all loaded values, because (their bits & `zero`) is added.
+   `zero` is 0, but the compiler does not know that. So a thread cannot load ahead. */
 template <int LOADS>
 __global__ void __launch_bounds__(1024)
     in_flight(const float *__restrict__ in, float *__restrict__ out, int64_t count, unsigned zero) {

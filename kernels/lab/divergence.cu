@@ -16,7 +16,7 @@ constexpr int BLOCK = 256;
 /* With this c the sequence is chaotic and stays within +-2, even with rounding. */
 constexpr float PARAMETER = -1.9375f;
 
-/* One c for each path. All c are equal. */
+/* The constant c of each path. All are equal. */
 struct Parameters {
   float c[PATHS];
 };
@@ -42,8 +42,8 @@ __device__ float orbit(float y, float c) {
 }
 
 /* Grid: one thread per element, BLOCK per block. Neighbouring lanes have neighbouring elements.
-   There are COUNT paths, and EACH neighbouring lanes take the same one. If COUNT is 1, all lanes
-   take path `zero`. It is an argument (0), so that the compiler keeps the other paths. */
+   Lanes take COUNT paths; groups of EACH neighbouring lanes take the same path. If COUNT is 1, all
+   lanes take path `zero`. `zero` is an argument, so that the compiler keeps the other paths. */
 template <int EACH, int COUNT>
 __global__ void __launch_bounds__(BLOCK)
     branches(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
@@ -65,7 +65,7 @@ template <int EACH, int COUNT> cudaError_t launch(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
-/* Predicted: distinct paths in a warp. */
+/* The prediction is the number of distinct paths in a warp. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: the other rungs are compared with this one",
      launch<1, 1>, lab_value<1>},

@@ -61,7 +61,7 @@ int shared_room(const GpuLimits *gpu) {
   return ((int)gpu->shared_bytes + RESERVED) / resident(gpu) - RESERVED;
 }
 
-/* Returns the bytes of `copies` copies of all bins. The extra bin is cheaper than a branch. */
+/* Returns the bytes of `copies` copies of all bins and the extra bin, which saves a branch. */
 int bytes_of(int bins, int copies) {
   return (bins + 1) * copies * 4;
 }
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 }
 
-/* Uses the most copies (a power of two up to MOST) that leave shared memory for a second block. */
+/* Uses as many copies (a power of two, at most MOST) as leave shared memory for a second block. */
 template <class Loads, int MOST> cudaError_t launch_shared_bins(const LabCall *call) {
   const int bins = (int)call->size.dim[1], room = shared_room(call->gpu);
   int copies = MOST;

@@ -25,7 +25,7 @@ constexpr LabSize lab_size(int64_t first, int64_t second = 1, int64_t third = 1)
   return {{first, second, third}};
 }
 
-/* Launches `kernel` on call->stream. Records it in call->record unless a kernel is recorded. */
+/* Launches `kernel` on call->stream. Records it in call->record if that is still empty. */
 template <class... Taken, class... Given>
 cudaError_t lab_launch(const LabCall *call, void (*kernel)(Taken...), dim3 grid, dim3 block,
                        size_t shared, Given... given) {
@@ -119,8 +119,8 @@ template <int HIGH, int WIDE> unsigned lab_tiles(int64_t rows, int64_t columns) 
 /* WIDTH neighbouring values of 4 bytes each, which one instruction loads or stores. */
 template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T value[WIDTH]; };
 
-/* Returns how many blocks a multiprocessor holds at once, at most `wanted`. By compute capability,
-   it holds 1024 (7.5), 2048 (8.0, 9.x, 10.x) or 1536 threads (CUDA C++ Programming Guide). */
+/* Returns how many blocks a multiprocessor holds at once, at most `wanted`. It holds 1024
+   threads on compute capability 7.5, 2048 on 8.0, 9.x, 10.x, else 1536 (CUDA Programming Guide). */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
   const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
