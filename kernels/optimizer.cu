@@ -1,6 +1,6 @@
-/* Updates all parameters at once by any rule of base/optimizer.h, and keeps their average. The
-   kernel that computes the gradient (layer/update.cu) can also apply the momentum rule. For other
-   rules it has too few registers, because its gemm needs them. Here the gradient goes through
+/* Updates all parameters at once by any rule of base/optimizer.h, and their moving average.
+   The kernel that computes the gradient (layer/update.cu) can apply only the momentum rule, because
+   its gemm leaves too few registers for other rules. Here the gradient goes through
    memory, which costs 8 bytes more per parameter. */
 #include "layer/planes.cuh"
 

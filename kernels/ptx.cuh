@@ -76,8 +76,8 @@ MMA_M16N8K16(mma_m16n8k16, "bf16")
 MMA_M16N8K16(mma_m16n8k16_fp16, "f16")
 
 /* One warp computes d (16 x 8) += a (16 x 32) b (32 x 8); a and b are bytes, d is as in
-   mma_m16n8k16. Lane 4 g + t has bytes 4 t to 4 t + 3 and 16 + 4 t to 19 + 4 t of row g of a (a[0],
-   a[2]), of row g + 8 of a (a[1], a[3]) and of column g of b (b0, b1). */
+   mma_m16n8k16. Lane 4 g + t has row g of a in a[0] and a[2], row g + 8 in a[1] and a[3], column g
+   of b in b0 and b1. Each pair has bytes 4 t to 4 t + 3, then 16 + 4 t to 19 + 4 t. */
 __device__ inline void mma_m16n8k32(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"

@@ -1,5 +1,5 @@
-/* Bookkeeping between steps on the GPU, so that no step waits for the host. The order and the state
-   are written with a fence: kernels that start early (batch.cuh) read them before pdl_wait(). */
+/* Bookkeeping between steps on the GPU, so that no step waits for the host. Kernels that write the
+   order or the state end with a fence: kernels that start early read both before pdl_wait(). */
 #include "batch.cuh"
 #include "base/random.h"
 
@@ -27,7 +27,7 @@ __global__ void advance_kernel(StepState *d_state, uint32_t positions) {
 
 constexpr int SUM_THREADS = 1024; /* one block, so that the order of the additions is fixed */
 
-/* Returns true if position p is one of this rank's rows of a step. A step starts at `position`. */
+/* Returns true if the row at position p is this rank's. The first step starts at `position`. */
 __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowShare share) {
   if (share.ranks == 0) return true;
   const uint32_t in_step = (p - position) % share.step, rows = min(share.step, end - (p - in_step));
@@ -35,10 +35,10 @@ __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowS
          in_step < part_start(rows, share.rank + 1, share.ranks);
 }
 
-/* Adds up the results of this share's rows in [position, end). The grid is one block. Thread t adds
-   positions position + t, position + t + 1024, ... in float64. Then the block adds its threads'
-   sums as a binary tree. It reads 5 bytes per row. The order of the additions is fixed, so every
-   GPU computes the same bits. */
+/* Adds up the results of this rank's rows at positions [position, end). The grid is one block.
+   Thread t adds those at position + t, position + t + 1024, ... in float64. Then the block adds its
+   threads' sums as a binary tree. The kernel reads 5 bytes per row. The order of the additions
+   is fixed, so every GPU computes the same bits. */
 __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                            RowShare share) {
   __shared__ double loss[SUM_THREADS];
@@ -73,7 +73,7 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* asks the device now, before any graph is captured */
+  has_pdl_wait((const void *)order_kernel); /* keeps the answer, before any graph is captured */
   return launched(status);
 }
 

@@ -85,7 +85,7 @@ __global__ void cross_entropy(BatchView batch, const float *d_p, int classes, Ta
   results.d_correct[position] = best == label;
 }
 
-/* dZ = (exp(P) - target) / rows of the step over all ranks. One thread per element of dZ. */
+/* dZ = (exp(P) - target) / n. A step has n rows over all ranks. One thread per element of dZ. */
 __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz, int classes,
                                        Target target) {
   const size_t i = thread_of_grid();
@@ -95,7 +95,7 @@ __global__ void cross_entropy_gradient(BatchView batch, const float *d_p, float 
   d_dz[i] = r < rows_of_step(batch) ? (expf(d_p[i]) - wanted) / rows_of_all_ranks(batch) : 0.0f;
 }
 
-/* dX = dZ W. One thread per element of dX: `out` multiply-adds. Here the loads of W coalesce. */
+/* dX = dZ W. One thread per element of dX does `out` multiply-adds. Loads of W coalesce. */
 __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
                               int out) {
   const size_t i = thread_of_grid();

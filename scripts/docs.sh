@@ -3,7 +3,7 @@
 #
 #   FOLDER/lab/TOPIC.md            a mark in the page, such as "<!-- record lab-h100: ", names a record; the
 #                                  tables of that record replace the text between this mark and the next
-#   FOLDER/results/NAME.png        the picture of a record; it is drawn again if it exists already
+#   FOLDER/results/NAME.png        the picture of a record; only pictures that exist are drawn again
 #   build/docs/NAME.md             the tables of every other record
 #
 #   PROGRAMS  the folder with mlp-bench and mlp-lab  [.]

@@ -61,7 +61,7 @@ make_root() {
   chroot "$root.partial" useradd --create-home newcomer && mv "$root.partial" "$root"
 }
 
-# inside USER COMMAND... runs a command as USER in the checkout of a root.
+# inside USER COMMAND... runs a command as USER in the checkout of the system in $work.
 inside() {
   # shellcheck disable=SC2016 # the inner shell expands
   apart sh -c '
@@ -76,7 +76,7 @@ inside() {
   ' sh "$work" "$cache/debs" "$folder" "$@"
 }
 
-# try RELEASE prints a line of the table. Returns 0 if both commands passed.
+# try RELEASE prints a line of the table. Returns 0 if `make run` and `make test` passed.
 try() {
   local log=$cache/$1.log run=works test start=$SECONDS failed=0
   rm -rf --one-file-system "$work"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures mlp-train and its peers, JAX and PyTorch, on this GPU. In several minutes it runs mlp-bench,
+# Measures mlp-train and its peers, JAX and PyTorch, on this GPU. Takes several minutes. Runs mlp-bench,
 # scripts/compare_peers.py, and every ladder of mlp-lab. It writes files to docs/results, named after
 # the GPU (here, h100):
 #
@@ -29,7 +29,7 @@ first=$(cut -d : -f 1,2 <<<"$shapes") networks=${NETWORKS:-16,64,256} batches=${
 ./mlp-bench --hidden "$shapes" --batches "$batches" --json "$work/levels.json" >"$work/tables.txt"
 ./mlp-bench --hidden "$first" --batches 64 --networks "$networks" --json "$work/all.json" >"$work/networks.txt"
 grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
-# Each framework runs in its own process, so that they share no memory pool, no library and no crash.
+# Each framework runs in its own process, so that none suffers from another's memory pool, libraries or crash.
 seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
 for options in {jax,torch}" --hidden $shapes --batches $batches" "jax --hidden $first --batches 64 --networks $networks"; do
   # shellcheck disable=SC2086 # split into words

@@ -5,13 +5,13 @@
 #   sanitizers  compute-sanitizer over the CUDA tests
 #   mnist       MNIST at each level of fusion, where five runs and a resumed run must give the same bits;
 #               MNIST with configs/record.conf
-#   older       the CUDA tests, MNIST and the lab's ladders as on GPUs of compute capability 7.5 and 8.0
-#               (the driver compiles their PTX for this GPU); the tests as on a GPU with less shared memory
-#               and fewer multiprocessors
+#   older       the CUDA tests, MNIST and the lab's ladders in builds for compute capability 7.5 and 8.0
+#               (the driver compiles their PTX for this GPU); tests in which the GPU seems to have less
+#               shared memory and fewer multiprocessors
 #
-# Writes docs/results/gpu-check.txt: a section for each part, with a line for each result, PASS or FAIL first.
-# Parts that run replace their sections. Other sections stay if their GPU and sources are the same. All output
-# goes to build/gpu-check.log.
+# Writes docs/results/gpu-check.txt. Each part has a section with one line per result, which starts with PASS
+# or FAIL. A part that runs replaces its section. The other sections stay if they are from the same GPU and
+# sources. All output goes to build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the compiler of the CUDA Toolkit  [nvcc]
@@ -24,7 +24,7 @@ cd "$(dirname "$0")/.." || exit
 
 results=docs/results/gpu-check.txt work=build/gpu-check
 parts=(tests sanitizers mnist older)
-# The test programs that have tests which need a GPU.
+# The test programs in which some tests need a GPU.
 mapfile -t cuda_tests < <(grep -lE '^ *(needs_gpu\(|KERNEL_TEST\()' tests/test_*.c |
   sed -nE '/bench|cheats/d; s#tests/(.*)\.c#\1#p')
 nvcc=${NVCC:-nvcc} program=./mlp-train
@@ -76,7 +76,7 @@ check_tests() {
 #
 # In level epoch, warps wait at one named barrier in several places of the code. synccheck reports this as
 # divergence, even for a correct kernel of two warps that does nothing else. racecheck does not know which
-# accesses such a barrier orders. So both checks run with one multiprocessor, which is too few for level
+# accesses such a barrier orders. So racecheck and synccheck run with one multiprocessor: too few for level
 # epoch. The lab does not have level epoch. It has a rung with clusters, which need more multiprocessors.
 sanitized='
   test_engine_results    1    memcheck initcheck synccheck
@@ -149,7 +149,7 @@ check_bits() {
   record $? "mnist $1, $2: two epochs five times, and resumed after one: $different saved network"
 }
 
-# check_seeds NAME OPTION... checks that seeds 1 to 5 reach the mean test accuracy of the default options.
+# check_seeds NAME OPTION... checks that the mean test accuracy of seeds 1 to 5 is at least 98.2%.
 check_seeds() {
   local seed all='' mean
   for seed in 1 2 3 4 5; do
@@ -214,8 +214,8 @@ check_older() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# Writes the record: the sections of this run, and the earlier record's other sections if the earlier run
-# had the same GPU and sources.
+# Writes the record. Sections of parts that did not run come from the earlier record if it is from the same
+# GPU and sources.
 join() {
   local name same
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(<"$work/header")" ] && same=$(<"$results")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # grade_all.sh FROM CSV BUILD grades every submission in folder FROM, NAME.cu or NAME/*.cu, on the emulator. It
 # grades as many at once as there are processors. CSV gets one line per submission: name, points, the points of
-# each function, and what is wrong. A folder named like the CSV without .csv gets NAME.json and NAME.txt: the
-# scorecard, or the reason why there is none. SEED gives all submissions the same shapes.
+# each function, and what is wrong. A folder named like the CSV without .csv gets NAME.json, the scorecard, and
+# NAME.txt, what the grader printed or why it did not run. SEED gives all submissions the same shapes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

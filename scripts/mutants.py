@@ -124,7 +124,7 @@ def main():
                 runs.setdefault(line, []).append((seconds, test))
         changes = list(every_change(runs))
         random.Random(int(sys.argv[2])).shuffle(changes)
-        # Some changes do not compile, so a quarter more are tried than are needed.
+        # Some changes do not compile, so a quarter more than needed are tried.
         jobs = [(change, sorted(runs[change[:2]])) for change in changes[:count + count // 4]]
         for verdict in filter(None, pool.imap(judge, jobs)):
             if len(said) < count:

@@ -30,7 +30,7 @@ median() {
 # at_least VALUE LEAST succeeds if VALUE >= LEAST. It fails if VALUE is empty.
 at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value >= least) }'; }
 
-# word LINE NAME prints the word after NAME in the line that begins with LINE, without a final colon.
+# word LINE NAME prints the word after NAME in the line that begins with LINE. A colon at its end is cut off.
 word() {
   awk -v line="$1" -v name="$2" '
     $1 == line { for (i = 1; i < NF; i++) if ($i == name) { sub(/:$/, "", $(i + 1)); print $(i + 1) } }'

@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/run_words.sh"
 
 # Column `times` is the speedup over one rank with the same batch. Column `part` is the weak-scaling efficiency: rows
-# per second per rank, divided by those of one rank that has as many rows per step.
+# per second per rank, divided by the rows per second of a single rank that has as many rows per step.
 table() {
   awk -F '[{",:]+' -v OFS='\t' '
     function quotient(a, b) { return a && b ? sprintf("%.2f", a / b) : "-" }

@@ -88,8 +88,8 @@ else
   compile "${compiler[@]}" -c "$name" -o object.o
 fi
 
-# From the C library, these are allowed: <math.h> without functions that write through pointers, the mem functions,
-# functions that print, assert(). Functions that compilers call by themselves are allowed, too.
+# Allowed from the C library: the functions of <math.h> that do not write through pointers, the mem functions,
+# functions that print, and assert(). Functions that compilers call by themselves are allowed, too.
 MATH='(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|tgamma|fabs|
   fma|fmod|fmax|fmin|fdim|floor|ceil|round|l?lround|trunc|rint|l?lrint|nearbyint|remainder|
   ldexp|scalbl?n|copysign|nextafter)[fl]?'

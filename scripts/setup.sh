@@ -4,7 +4,7 @@
 # fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it prints the reason and goes on.
 #
 #   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, NVCC (empty if
-#                             there is none), CUDA, CUBLAS, MPI, CLASS (the exercise's goal to be made)
+#                             there is none), CUDA, CUBLAS, MPI, CLASS (the exercise's make goal, if any)
 #                             and SETUP; if SETUP is 0, this only reports that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler is, or nothing
 # shellcheck disable=SC2016 # sentences contain commands
@@ -43,7 +43,7 @@ missing_packages() {
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
 
-# Prints the wheels to fetch, with pinned versions. cuBLAS is among them if it is wanted or already there.
+# Prints the wheels to fetch, with pinned versions. cuBLAS is included if CUBLAS is 1 or .cuda has it already.
 wanted_wheels() {
   if [ "${CUBLAS-}" = 1 ] || [ -e $wheels/lib/libcublas.so ]; then cat; else grep -v '^nvidia-cublas='; fi \
     <"$(dirname "$0")/cuda_wheels.txt"

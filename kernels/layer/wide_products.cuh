@@ -1,23 +1,23 @@
 /* Two kernels for wide layers share this file: wide_wgmma.cuh on compute capability 9.0, and
    wide_mma.cuh on every other GPU from 8.0 on.
 
-   C (m, n) = the sum over k of A(m, k) B(n, k), of fp16 terms in planes (kernels.h). Two terms per
-   value take three products, one term takes one product. Each kind of product (Forward, Backward,
-   Update) says:
+   C(m, n) is the sum over k of A(m, k) B(n, k). A and B are fp16 terms in planes (kernels.h). With
+   two terms per value, three pairs of terms are multiplied; with one term, one pair. Each kind of
+   product (Forward, Backward, Update) says:
 
      TERMS         how many terms values have
      A, B          how the operands lie in their planes
      INPUT_IS_A    which operand is a layer's input
      HAS_PIXELS    whether this input may be pixels, which have one term
-     SKIPS         whether a step without rows does nothing
+     SKIPS         whether the kernel does nothing in a step without rows
      Epilogue      what happens to the sums
 
-   An Epilogue splits a result into terms once. It gets four neighbours of a row of C at a time:
+   An Epilogue finishes four neighbours of a row of C at a time, and splits results into terms:
 
-     once()        returns what a tile loads once
+     once()        returns the values that a tile loads once
      is_full()     returns whether all columns before a given end exist and every Quad is aligned
-     prefetch()    loads what store() needs; may be called out of bounds unless FULL
-     store()       finishes and stores those neighbours that are in bounds
+     prefetch()    loads what store() needs; the position may be out of bounds unless FULL
+     store()       finishes and stores the neighbours that are in bounds
      store_last()  stores the last column of C if it has an array of its own (LAST_APART) */
 #pragma once
 
@@ -31,7 +31,7 @@ namespace wide {
 struct Once {
   float scale; /* scale of the planes that the tile writes */
   float rate;
-  float one;      /* extra factor for biases: the column of ones lacks the input's scale */
+  float one;      /* the input's scale: a factor for biases, whose column of ones is not scaled */
   float unscaled; /* the factor that removes the scales from a finished sum */
 
   template <class Product> __device__ Once of(const Product &p) const {
@@ -203,7 +203,7 @@ template <int WIDTH> __device__ int tile_at(int row, int column) {
   return row * WIDTH + (column ^ row % 4 * 8);
 }
 
-/* Finishes and stores the four sums v. If one is in C's last column, returns that sum. */
+/* Finishes and stores the four sums v. Returns the sum in C's last column if v has that column. */
 template <bool FULL, class Product, class Epilogue>
 __device__ float finish_quad(const Epilogue &epilogue, const Product &p, int row, int column,
                              const float4 &v, const typename Epilogue::Prefetched &prefetched,

@@ -28,10 +28,10 @@ struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns among how many blocks the k of a tile is split. The unit of time is a block of k (32
-   values). Without splits, a multiprocessor with several tiles finishes a tile while it multiplies
-   the next tile. With splits, each tile costs a cluster START, EXCHANGE (of sums) and a part of
-   FINISH. Splits must save more than a MARGIN-th of the time. */
+/* Returns how many blocks share the k of a tile. The unit of time is 32 values along k. Without
+   splits, a multiprocessor with several tiles finishes a tile while it multiplies the next tile.
+   With splits, each tile also takes the time START + EXCHANGE (of sums) + a part of FINISH. Splits
+   must save more than 1 / MARGIN of the time. */
 int choose_splits(int tiles, int k, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
   const int blocks = ceil_div(k, BLOCK);
@@ -88,19 +88,19 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch. `half` counts tiles whose input is pixels, which take half as long. */
+/* The tiles of a launch. `half` counts tiles that take half the time: their input is pixels. */
 struct Tiles {
   int whole, half;
 };
 
-/* Returns how long a launch takes if a tile takes 1, or 0.5 if its input is pixels. */
+/* Returns the time of a launch. A whole tile takes 1, a half tile 0.5. */
 double waves(const Tiles &tiles, int multiprocessors) {
   const int halves = ceil_div(2 * tiles.whole + tiles.half, multiprocessors);
   const int wholes = 2 * ceil_div(tiles.whole, multiprocessors);
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are faster than 128 x 128. One block of k takes time 1. */
+/* Returns true if tiles of 128 x 256 are faster than 128 x 128. 32 values of k take time 1. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -125,7 +125,7 @@ template <class Epilogue> int clusters_for(const Products<Epilogue> &all, int mo
   return ceil_div(all.units, ceil_div(all.units, busy));
 }
 
-/* Asks how many clusters of each size the first device runs at once. Each must fit into a GPC. */
+/* Asks the first device how many clusters of each size run at once. A cluster must fit a GPC. */
 template <class Kernel>
 cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacity *capacity) {
   cudaError_t status = cudaSuccess;
@@ -162,8 +162,8 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
 
 } // namespace
 
-/* Returns true only if the program's other kernels are compiled for compute capability 9.0, too,
-   because launch_pdl() expects one architecture for all kernels. */
+/* Returns true if the device can run wide_kernel and runs the other kernels compiled for 9.0, too:
+   launch_pdl() expects one architecture for all kernels. */
 bool has_wgmma() {
   int others;
   cudaFuncAttributes attributes;

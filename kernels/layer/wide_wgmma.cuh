@@ -13,14 +13,14 @@
    - PingPong, tiles of 128 columns: one consumer multiplies a tile with all tensor cores of the
      multiprocessor, while the other consumer finishes the previous tile (epilogue).
    - Cooperative, tiles of 256 columns: the consumers share every tile, 64 rows each. Nothing hides
-     the epilogue. But the tensor cores read 10 KB of shared memory instead of 12 KB, and the copy
-     engine writes 12 KB instead of 16 KB.
+     the epilogue. But for equal work the tensor cores read a sixth less of shared memory than in
+     PingPong, and the copy engine writes a quarter less.
 
    Each multiprocessor has one block. Blocks may form clusters. A pair of blocks works on two tiles
-   with the same rows or columns. Each block copies half of the shared operand for both. This saves
-   a quarter of the bytes from the L2 cache. If there are too few tiles, the blocks of a cluster
-   share one tile, and each sums a part of its k (split-K). Then each block adds up and finishes
-   some of the tile's rows, in a fixed order. */
+   with the same rows or columns. Each block copies half of those to both blocks. This saves a
+   quarter of the bytes from the L2 cache. If there are too few tiles, the blocks of a cluster share
+   one tile, and each block sums a part of the tile's k (split-K). Then each block adds up and
+   finishes some of the tile's rows, in a fixed order. */
 #pragma once
 
 #include "layer/hopper.cuh"
@@ -34,7 +34,7 @@ constexpr int THREADS = 3 * GROUP; /* one warpgroup for the producer, two for th
 constexpr int PIECE = 32;          /* columns that a warp finishes at a time */
 
 struct PingPong {
-  static constexpr bool TURNS = true; /* consumers take turns at whole tiles */
+  static constexpr bool TURNS = true; /* each consumer multiplies every second tile */
   static constexpr int COLUMNS = TILE;
 };
 struct Cooperative {
@@ -57,7 +57,7 @@ template <class Epilogue> struct Products {
   Product product[MAX_PRODUCTS];
   Epilogue epilogue[MAX_PRODUCTS];
   int count, units;
-  int splits, pair; /* blocks of a cluster: 2 if `pair`, else `splits` (1 or more) */
+  int splits, pair; /* a cluster has 2 blocks if `pair`, else `splits` (1 or more) */
 };
 
 /* ---- units ---------------------------------------------------------------------------------- */
@@ -70,16 +70,16 @@ struct Unit {
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* A ring of stages in shared memory. A stage has one block of k: 32 values along k of A, then of B.
-   The p-th block of k that the producer copies goes to stage p % STAGES. Operands are stored as all
-   terms of 64 rows or columns, then all terms of the next 64. Only B ALONG_K is stored term by
-   term, because wgmma takes all columns of a term as one operand. */
+/* A ring of stages in shared memory. A stage holds 32 values along k of A's rows, then of B's
+   columns. Copy number p of the producer goes to stage p % STAGES. An operand is stored as all
+   terms of 64 rows or columns, then all terms of the next 64. But a B that lies ALONG_K is stored
+   term by term, because wgmma takes all columns of a term as one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
-  /* what barriers (256 bytes) and pieces leave for stages, of 226 KB */
+  /* the bytes for stages: 226 KB without the barriers (256 bytes) and the pieces */
   static constexpr int ROOM = 226 * 1024 - 256 - WARPS * WARP_FLOATS * 4;
   static constexpr int STAGES = ROOM / (A_BYTES + B_BYTES);
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
@@ -105,8 +105,8 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies a block of k of WIDTH rows or columns. If both blocks of a pair need them (`both`), this
-   block copies half of them to both blocks. */
+/* Copies WIDTH rows or columns, 32 values along k of each. If both blocks of a pair need them
+   (`both`), this block copies half of them to both blocks. */
 template <Major MAJOR, int WIDTH>
 __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
                            unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -121,8 +121,8 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
   }
 }
 
-/* Copies a block of k of B if B lies ALONG_K. A box has all terms of all columns. If both blocks of
-   a pair need B (`both`), a box has one term of half the columns, which goes to both blocks. */
+/* Copies WIDTH columns of a B that lies ALONG_K. A box has all terms of all columns. If both blocks
+   of a pair need B (`both`), a box has one term of half the columns and goes to both blocks. */
 template <int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
@@ -142,7 +142,7 @@ struct Accumulators {
   float sum[128];
 };
 
-/* Stores COUNT columns from `first` on, in 8 rows of a half: g + 8 r, as in multiply_128(). */
+/* Stores COUNT columns from `first` on of rows 8 r to 8 r + 7 of the warp's 16 rows of a half. */
 template <int COUNT>
 __device__ void store_rows(const Accumulators &c, int half, int r, int first, float *tile,
                            int row) {
@@ -157,7 +157,7 @@ __device__ void store_rows(const Accumulators &c, int half, int r, int first, fl
 /* A warp's sums are four parts of 8 rows x 128 columns. Each lane finishes 8 quads of a part. */
 constexpr int QUADS = 8, PARTS = 4;
 
-/* Return the row and the column of a lane's quad in a part. Piece i has quads 2 i and 2 i + 1. */
+/* Return the row and the column in a part at which a quad of this lane starts. */
 __device__ inline int row_of_quad(int quad) {
   return threadIdx.x % 32 / 8 + 4 * (quad % 2);
 }
@@ -259,10 +259,10 @@ template <class Kind, class Schedule> struct Block {
       for (int rank = 0; rank < 2; rank++) barrier_arrive_in(free, rank);
   }
 
-  /* Computes the sums of a unit: `blocks` stages from `position` on. If consumers take turns, every
-     warp signals the other consumer to start when the last stage is filled. After an earlier
-     signal, the other consumer could take an old phase of a barrier for a new one. Without a signal
-     from every warp, a warp could be two turns ahead of the slowest warp. */
+  /* Computes the sums of a unit: `blocks` stages from `position` on. If TURNS, every warp sends a
+     signal once the last stage is filled. The other consumer starts when it has all signals. If
+     these came sooner, it could take an old phase of a barrier for a new one. If only one warp sent
+     a signal, a warp could be two units ahead of the slowest warp. */
   __device__ void multiply_unit(Accumulators &c, int group, unsigned position, int blocks,
                                 bool pixels) const {
     constexpr int HALF_BYTES = Ring::HALF_BYTES;
@@ -290,7 +290,7 @@ template <class Kind, class Schedule> struct Block {
       asm volatile("" : "+f"(c.sum[e])::"memory");
   }
 
-  /* Return the first row and the first column of a part in the tile. */
+  /* Return the row and the column in the tile at which a part starts. */
   static __device__ int row_of_part(int group, int part) {
     const int warp = threadIdx.x % GROUP / 32;
     return (TURNS ? part / 2 : group) * SIDE + 16 * warp + part % 2 * 8;
@@ -307,7 +307,7 @@ template <class Kind, class Schedule> struct Block {
           epilogue.template prefetch<FULL>(row + row_of_quad(q), rows, column + column_of_quad(q));
   }
 
-  /* Finishes this consumer's sums of a tile. Loops that index the accumulators must be unrolled. */
+  /* Finishes this consumer's sums of a tile. Unrolled loops keep the accumulators in registers. */
   template <bool FULL>
   __device__ void finish_tile(const Accumulators &c, const Epilogue &epilogue, const Product &p,
                               const Unit &u, const Once &once, int group, float *piece) const {
@@ -336,7 +336,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Finishes rows rank, rank + splits, rank + 2 splits, ... of the tile, with both consumers. */
+  /* Adds up and finishes rows rank, rank + splits, ... of the tile. Both consumers take part. */
   template <bool FULL>
   __device__ void finish_split(const float *tile, const Epilogue &epilogue, const Product &p,
                                const Unit &u, int splits) const {
@@ -443,7 +443,7 @@ __global__ void __launch_bounds__(THREADS, 1)
         block.template finish_split<false>(tile, epilogue, p, u, all.splits);
     }
   }
-  cluster_barrier(); /* one call for both roles, because synccheck wants all threads at one place */
+  cluster_barrier(); /* one call for both roles: synccheck reports a barrier with two call sites */
 }
 
 template <int TERMS, class Schedule>

@@ -5,13 +5,13 @@
 
 namespace many {
 
-/* A thread's weights of W1 and the first HELD of their momenta. The weights are those of five units
-   and of inputs 2 g and 2 g + 1 of three k-steps. */
+/* A thread's weights of W1 and the first HELD of their momenta. The thread has five units. In each
+   of three k-steps it has their weights for inputs 2 g and 2 g + 1. */
 struct OwnW1 {
   float w[TILE], v[HELD];
 };
 
-/* Starts to copy the next step's rows. Exchanges dZ3 and H2, and meanwhile loads W3. */
+/* Sends dZ3 and H2, starts to copy the next step's rows, loads W3, then receives dZ3 and H2. */
 __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int turn,
                                       uint32_t (&w3)[4][4]) {
   const Lanes l = lanes();
@@ -31,7 +31,7 @@ __device__ inline void exchange_heads(const Job &job, Shared &s, int step, int t
   receive(s, HEADS, turn, l.thread);
 }
 
-/* The terms of dZ2 (64, 100) = dZ3 (64, 10) W3, 0 where H2 is 0. Warp: 16 rows x 32 columns. */
+/* Terms of dZ2 (64, 100) = dZ3 W3. dZ2 is 0 where H2 is 0. A warp has 16 rows x 32 columns. */
 struct Dz2 {
   uint32_t high[2][4], low[2][4];
 };
@@ -207,7 +207,7 @@ __device__ inline void update_w2(const Job &job, Shared &s, const Lanes &l, floa
   store_w2(job, s, l.thread, w2);
 }
 
-/* Stores a bias of b2 as the first block's weight of unit 20, which is always 1. */
+/* Stores a bias of b2 as a weight of the first block's unit 20, whose value is always 1. */
 __device__ inline void store_b2(Shared &s, int column) {
   const uint32_t terms = split(s.b2[0][column] * W2_SCALE);
   uint16_t *to = (uint16_t *)w2_at(s, column, UNITS);

@@ -70,8 +70,8 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
   }
 }
 
-/* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms. A thread computes four units of a row. The other
-   warps send new columns of W3, which also tell the receiver that it may send its sums for Z2. */
+/* Computes H1 (64, 20) = ReLU(Z1 + b1) as terms. In ten warps a thread computes four units of a
+   row. The other six warps send new columns of W3. A block that has these may send parts of Z2. */
 __device__ inline void make_h1(Shared &s, int step, int turn) {
   const Lanes l = lanes();
   if (l.thread < ROWS * UNITS / 4) {
@@ -187,7 +187,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   job.results.d_correct[at] = __ffs(largest) - 1 == label;
 }
 
-/* Exchanges the blocks' sums for Z2. Then each warpgroup computes H2, logits and dZ3 of a row. */
+/* Sends and receives parts of Z2. Then each warpgroup computes H2, logits and dZ3 of one row. */
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;

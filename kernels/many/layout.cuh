@@ -20,8 +20,8 @@ constexpr int HELD = 18, TILE = 30; /* TILE: a thread's weights of W1; HELD: how
 constexpr float W1_SCALE = 256, H_SCALE = 64, W2_SCALE = 64, W3_SCALE = 4;
 constexpr float DZ3_SCALE = 256, DZ2_SCALE = 1024, DZ1_SCALE = 16384;
 constexpr float LOW = 2048;       /* low terms of gradients are multiplied by LOW */
-constexpr float PIXEL = 16777216; /* the bits of a byte, read as a half, are byte / PIXEL */
-/* The sums in update_w1() times this power of two are the gradient times W1_SCALE. */
+constexpr float PIXEL = 16777216; /* a half whose bits are the byte b has the value b / PIXEL */
+/* A sum in update_w1() times GRADIENT is the gradient times W1_SCALE. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
 constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infinity */
@@ -29,7 +29,7 @@ constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infi
 /* The layout of terms, in bytes. W1: a k-step is two halves of 8 inputs. A half is five matrices of
    8 x 8: high terms of units 0 to 7, their low terms, high terms of units 8 to 15, their low terms,
    both terms of units 16 to 19. W2: eight rows are three matrices of high terms, then three of low
-   terms. H1: a row has 24 high terms, 24 low terms, a gap against bank conflicts. */
+   terms. H1: a row has 24 high terms, 24 low terms and a gap against bank conflicts. */
 constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 16;
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* DZ1_STEP: 16 rows */
@@ -40,8 +40,8 @@ struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];
 };
-typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* H2 in the columns of one block's W3 */
-typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); the last column is 0 */
+typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* H2: four rows, one block's columns */
+typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); column HIDDEN2 is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
 /* The kernel's argument. Index 0 of `rows` and of the results is the launch's first step. */
@@ -118,7 +118,7 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Returns how many bytes of W3 a block sends. The last block has no columns, and sends 16 zeros. */
+/* Returns how many bytes of W3 a block sends. The last has no columns; it sends 16 zero bytes. */
 __device__ inline int w3_bytes(int rank) {
   return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
@@ -133,7 +133,7 @@ __device__ inline void expect(Shared &s, Exchange what) {
                                                  : (BLOCKS - 1) * from_one);
 }
 
-/* Waits until all bytes of an exchange have arrived, and prepares its barrier for the next step. */
+/* Waits for all bytes of an exchange, and prepares the exchange's barrier for the next step. */
 __device__ inline void receive(Shared &s, Exchange what, int turn, int thread) {
   barrier_wait(&s.came[what], turn);
   if (thread == 0) expect(s, what);

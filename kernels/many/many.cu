@@ -8,7 +8,7 @@
      From Z2 to dZ3 it has four rows of the batch, and seven columns of W3. All blocks have b3; only
      the first block has b2.
    - A warpgroup has 192 of 784 inputs, for Z1 and the update of W1. Warpgroup 0 also has the
-     last 16. Each has 32 units of hidden layer 2 and one of the block's four rows.
+     last 16. Each warpgroup has 32 units of hidden layer 2 and one of the block's four rows.
    - A thread has 30 weights of W1 in registers, with 18 of their momenta; the other 12 momenta are
      in shared memory. Its four weights of W2 and their momenta stay in the L2 cache between uses.
 
@@ -146,7 +146,7 @@ __device__ inline void prepare(const Job &job, Shared &s, const OwnW1 &own) {
 
 /* Trains the network on all steps of the job. The grid is one cluster. */
 __global__ void __launch_bounds__(THREADS, 1) many_kernel(const __grid_constant__ Job job) {
-#ifdef HAVE_SM_90A /* elsewhere many_clusters() is 0, so launch_many() refuses */
+#ifdef HAVE_SM_90A /* in other builds many_clusters() is 0, so launch_many() fails */
   Shared &s = *reinterpret_cast<Shared *>(shared_memory);
   OwnW1 own;
   pdl_wait();

@@ -17,11 +17,11 @@ __global__ void __launch_bounds__(BARRIER_THREADS) barriers(int count) {
   for (int i = 0; i < count; i++) grid.sync();
 }
 
-/* Packets take turns through LINES cache lines, which lie in near and far parts of the L2 cache. */
+/* Round trips use LINES cache lines in turn. Some are in near, some in far parts of the L2. */
 constexpr int LINES = 64, PACKETS_OF_LINE = 128 / sizeof(Packet);
 static_assert(sizeof(Packet) * PACKETS_OF_LINE * LINES == PING_PONG_BYTES, "as kernels.h has it");
 
-/* Two blocks of one thread send packets to each other. A round trip is one packet each way. */
+/* Two blocks, each of one thread, send each other packets. A round trip is one packet each way. */
 __global__ void ping_pong(Packet *mail, uint32_t first_stamp, int round_trips) {
   for (int i = 0; i < round_trips; i++) {
     Packet *at = mail + i % LINES * PACKETS_OF_LINE;

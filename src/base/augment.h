@@ -195,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* each column of control points, blended at y */
+    AugmentPoint line[AUGMENT_POINTS]; /* [p]: column p of control points, blended at y */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)

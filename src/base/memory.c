@@ -41,8 +41,8 @@ static uint64_t memory_of(const char *folder, bool free) {
   return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* Returns the number of CPUs that a group may use. Its file cpu.max, such as "150000 100000", holds
-   the CPU time per period and the length of a period, in microseconds. */
+/* Returns the number of CPUs that a group may use. The group's file cpu.max ("150000 100000", say)
+   holds the CPU time per period and the length of a period, in microseconds. */
 static uint64_t cores_of(const char *folder, bool free) {
   (void)free;
   const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);

@@ -126,8 +126,8 @@ bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
 }
 
-/* Follows links from the path to the target. Sets *mode to its mode or, if there is no target, to
-   the mode of a new file. Returns false with errno set if this user cannot write the target. */
+/* Follows links from the path to the target. Sets *mode to the target's mode or, if there is no
+   target, to the mode of a new file. Returns false with errno set if this user cannot write it. */
 static bool find_target(AtomicFile *output, mode_t *mode) {
   struct stat status;
   const mode_t mask = umask(022);
@@ -144,7 +144,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens a temporary file. If `path` is written in place, opens `path` unless `tried`. */
+/* Opens a temporary file. If `path` is written in place, opens it, except in a test (`tried`). */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -208,7 +208,7 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 /* ---- standard output ------------------------------------------------------------------------ */
 
 void standard_output_open(void) {
-  /* If a standard stream is closed, the next file to be opened would get its descriptor. */
+  /* Otherwise the next file would get the descriptor of a closed standard stream. */
   int file;
   while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
   if (file > STDERR_FILENO) close(file);

@@ -62,7 +62,7 @@ HOST_DEVICE uint32_t random_permute(uint32_t i, uint32_t n, uint64_t key) {
   int half = 1; /* bits in each half of a number; needs 4^half >= n */
   while (half < 16 && (uint64_t)1 << (2 * half) < n) half++;
   const uint32_t mask = (1u << half) - 1;
-  do { /* at most 4 rounds on average: the Feistel network permutes at most 4 n values */
+  do { /* at most 4 passes on average: the Feistel network permutes at most 4 n values */
     uint32_t left = i >> half, right = i & mask;
     for (uint32_t round = 0; round < 6; round++) {
       uint32_t f = right + (uint32_t)(round & 1 ? key >> 32 : key) + round * 0x9E3779B9u;
