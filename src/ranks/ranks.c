@@ -20,7 +20,7 @@ static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after 
 static const double SPEECH_SECONDS = 1;   /* longest wait for another rank to report a failure */
 static const double GLANCE_SECONDS = 0.2; /* longest time that was_said waits */
 
-/* The process of a rank. kill() and /proc see only processes of the same host and PID namespace. */
+/* A rank's process. kill() and /proc show it only to ranks of its host and its PID namespace. */
 typedef struct {
   char host[64], pids[32];
   pid_t process;
@@ -32,20 +32,20 @@ struct Ranks {
   Peer *peers; /* (count) */
   double next_look, waits_since;
   Error missing;     /* message about the missing rank, or empty */
-  bool gone, speaks; /* gone: a rank has ended. speaks: this rank must report that */
+  bool gone, speaks; /* gone: a rank has ended. speaks: this rank must report it */
 };
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the value of the first of `variables` that is not empty, or 0. A NULL ends the list. */
+/* Returns the number in the first environment variable that is not empty, or 0. Ends at a NULL. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);
   return text ? max_int(atoi(text), 0) : 0;
 }
 
-/* Returns the number of ranks, which Open MPI's mpirun, hydra (MPICH and Intel MPI) or srun has put
-   into one of these variables. */
+/* Returns the number of ranks. Each launcher (Open MPI's mpirun, hydra of MPICH and Intel MPI, or
+   srun) sets one of these variables. */
 static int launched_ranks(void) {
   static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                       NULL};
@@ -191,8 +191,8 @@ static bool has_ended(const Ranks *ranks, int r) {
   return state == 'X' || state == 'Z';
 }
 
-/* Looks for ranks of this host that have ended. Sets ranks->missing to a message about the first.
-   If two have ended, the second ended after reporting the first, so this rank reports nothing. */
+/* Looks for ranks of this host that have ended. Sets ranks->missing to a message about the lowest.
+   If two have ended, one of them has reported the other, so this rank reports nothing. */
 static void look_who_is_gone(Ranks *ranks) {
   int ended = 0;
   bool is_first = true; /* true if this rank is the first that is left on its host */
@@ -221,7 +221,7 @@ static void nap(void) {
 }
 
 /* Returns true if another rank has reported a failure and ended. In that case mpirun sends SIGTERM
-   at once. If a rank was killed before it could report, SIGTERM comes only a second later. */
+   at once. If a rank was killed instead, mpirun sends SIGTERM only a second later. */
 static bool was_said(const Ranks *ranks, int signal, double began) {
   for (; seconds_now() - began < GLANCE_SECONDS; nap()) {
     if (interrupt_pending() != signal) return true;
@@ -231,8 +231,8 @@ static bool was_said(const Ranks *ranks, int signal, double began) {
   return false;
 }
 
-/* If a rank is gone, only the rank with ranks->speaks reports it. The other ranks wait, because
-   mpirun would end the reporting rank as soon as another rank exits. */
+/* If a rank is gone, only the rank whose ranks->speaks is true reports it. All other ranks wait,
+   because mpirun would end the reporting rank as soon as another rank exits. */
 bool ranks_may_speak(const Ranks *ranks) {
   const double began = seconds_now();
   const int signal = interrupt_pending();

@@ -39,8 +39,8 @@ int ranks_hosts(const Ranks *ranks);
 int ranks_cores(const Ranks *ranks);
 
 /* Replaces values[count] by their sums over all ranks. Each rank gets the same bits, because the
-   ranks' values are added in the order of ranks. For floats, the count must be a multiple of the
-   number of ranks. */
+   ranks' values are added in the order of ranks. For ranks_sum_floats, `count` must be a multiple
+   of the number of ranks. */
 bool ranks_sum_floats(Ranks *ranks, float *values, size_t count, Error *error);
 bool ranks_sum_doubles(Ranks *ranks, double *values, size_t count, Error *error);
 
@@ -51,19 +51,19 @@ bool ranks_broadcast(Ranks *ranks, void *bytes, size_t size, Error *error);
    caller frees the array. */
 void *ranks_gather(Ranks *ranks, const void *mine, size_t size, Error *error);
 
-/* Finds out whether any rank got a signal that ends runs (interrupt.h). Sets *number to the first
-   such rank and *signal to its signal, or *signal to 0 if there is none. */
+/* Finds out whether any rank got a signal that ends runs (interrupt.h). If so, sets *number to the
+   lowest such rank and *signal to its signal. If not, sets *signal to 0. */
 bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
 /* Returns false if a rank is missing, or if a signal came and the wait has lasted five seconds.
-   Code that waits for ranks in a loop of its own must call this function in the loop. Most calls
-   cost little: 50 calls a second check. `waited` is the time when the wait began (seconds_now). */
+   Code that waits for ranks in a loop of its own must call this function in the loop. At most 50
+   calls per second check; the rest are cheap. `waited` is when the wait began, by seconds_now. */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
 /* Ends all ranks. A rank calls this when it has failed. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
-/* Called by a rank that failed. Returns true if this rank must report the reason. Lower ranks may
-   have failed for the same reason, so this call gives them a second to report it and to end this
-   process. A missing rank is reported only by the first rank that is left on its host. */
+/* A rank that failed calls this. Returns true if this rank must report the reason. Lower ranks may
+   have failed for the same reason, so the call gives them a second to report it; mpirun
+   then ends this process. On each host, only the first rank left there reports a missing rank. */
 bool ranks_may_speak(const Ranks *ranks);

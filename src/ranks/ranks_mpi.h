@@ -4,13 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A function that is called again and again while a call waits for other ranks. If it returns
-   false, the call gives up. */
+/* While a function below waits for other ranks, it calls the RanksWait again and again. If the
+   RanksWait returns false, the function gives up. */
 typedef bool RanksWait(void *context);
 
 typedef struct {
   void (*open)(int *number, int *count, RanksWait *wait, void *context);
-  /* sum_floats and gather return false if RanksWait returned false or memory is short. */
+  /* sum_floats and gather return false if `wait` returned false or if memory is short. */
   bool (*sum_floats)(float *values, size_t count);
   bool (*gather)(const void *mine, size_t size, void *all);
   void (*close)(void);

@@ -20,8 +20,8 @@ typedef struct {
   const char *validation;           /* file that judges instead of the test file, or NULL */
   const char *label_column, *names; /* see DatasetConfig */
   double hold_out; /* fraction of the training rows that is held out to judge the network */
-  const char *rereads_test; /* name of an option that reads the test file again after training, or
-                               NULL. If there is no test file, it reads the judging file */
+  const char *rereads_test; /* name of an option that makes the run read the test file (if there is
+                               none, the judging file) again after training, or NULL */
   Training training;
   const Checkpoint *from; /* the run to continue, or NULL for a new run. The caller may free it once
                              the trainer is open */
@@ -30,10 +30,9 @@ typedef struct {
                    the same calls, and events->stop returns the same value in all ranks */
 } TrainerConfig;
 
-/* A file of a run, and the summary of its rows. */
 typedef struct {
-  const char *path;      /* NULL for the judging file of a run that has none */
-  bool judges;           /* true if its rows judge the network, false if they train it */
+  const char *path;      /* NULL if this is `judge` and there are no judging rows */
+  bool judges;           /* true if the file's rows judge the network, false if they train it */
   DatasetReader *reader; /* NULL except during a pass over the file */
   struct stat stamp;     /* the file's status when it was first opened */
   uint64_t rows;         /* known after the first epoch */
@@ -50,20 +49,20 @@ typedef struct {
   TrainerFile train, judge; /* files with the training and the judging rows */
   DataSummary before;       /* summary of the saved run's training rows; rows == 0 if unknown */
   Engine *engine;           /* never NULL once the trainer is open */
-  Checkpoint position;      /* the state of the run, without arrays and options. The accuracies are
-                               measured on the judging rows; they are NAN if there are no judging
-                               rows, or before the first epoch ends */
+  Checkpoint position;      /* the state of the run, without arrays and options. Its accuracies are
+                               measured on the judging rows. They are NAN until the first epoch
+                               ends, and always if there are no judging rows */
   RunTotals totals;         /* totals of the run so far */
   bool stopped;             /* true if events->stop or a signal ended the run at `position` */
   bool diverged;            /* true if the run failed because a loss is not finite */
 } Trainer;
 
-/* A function of trainer_open's caller. It chooses a device and opens an engine on it. */
+/* trainer_open calls a function of this type, which chooses a device and opens an engine on it. */
 typedef Engine *TrainerOpenEngine(void *context, const EngineConfig *config, Error *error);
 
 /* Starts reading the files, then opens the engine while the files are being parsed. Returns NULL on
-   failure. Before it opens the engine, it refuses a config->from that has another network, or that
-   was saved in the middle of an epoch with another batch size. */
+   failure. Before it opens the engine, it checks config->from. The saved network must have the
+   layer sizes of this run. If it was saved within an epoch, the batch size must be the same. */
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error);
 
@@ -93,7 +92,7 @@ bool trainer_load(Trainer *trainer, const TrainerEvents *events, Error *error);
 bool trainer_checkpoint(const Trainer *trainer, Checkpoint *checkpoint, Error *error);
 
 struct TrainerEvents {
-  /* Called after each epoch. To stop the run, it sets *error and returns false. May be NULL. */
+  /* Called after each epoch. If it returns false, it sets *error and the run fails. May be NULL. */
   bool (*epoch)(void *context, const EpochResult *result, Error *error);
   /* Shows progress while files are read. If the previous epoch took longer than `patience` seconds,
      it also shows progress about twenty times per epoch. May be NULL. */
@@ -107,9 +106,10 @@ struct TrainerEvents {
 
 /* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. A run
    fails if a file, the engine or events->epoch fails, or if a loss is not a finite number. The
-   training loss is checked about every `patience` seconds; the error names the steps since the
-   previous check. Call trainer_run once after trainer_open, trainer_join or trainer_start_again.
-   Returns false if the run failed. trainer->stopped is true if the run was stopped. */
+   training loss is checked about every `patience` seconds. If it is not finite, the error names the
+   steps since the previous check. Call it once after trainer_open, trainer_join or
+   trainer_start_again. Returns false if the run failed. trainer->stopped says whether it was ended
+   by events->stop or a signal. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Does nothing if `trainer` is NULL. */

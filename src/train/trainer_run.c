@@ -13,15 +13,15 @@
 /* A long epoch has this many equal parts. Its progress is shown after each part. */
 enum { PROGRESS_PARTS = 20 };
 
-/* Second arguments of random_order_key for the keys of augmentation and dropout. Window numbers,
-   for other keys, are always smaller than these numbers. */
+/* random_order_key makes the keys of augmentation and dropout from these numbers, and the keys of
+   row orders from window numbers. A window number is always smaller than these two numbers. */
 #define AUGMENTATION (1ull << 40)
 #define DROPOUT (1ull << 41)
 
 /* ---- where a run ends early ------------------------------------------------------------------ */
 
-/* The epoch that is running. Functions that take an Epoch return false if the epoch was stopped, or
-   if it failed; they set *error if it failed. */
+/* The epoch that is running. Functions here that take an Epoch and an Error return false if the
+   epoch was stopped or failed. They set *error only if it failed. */
 typedef struct {
   Trainer *trainer;
   const TrainerEvents *events;
@@ -41,8 +41,8 @@ static bool is_stopped(Epoch *e, uint64_t steps) {
   return e->trainer->stopped = true;
 }
 
-/* Returns false after a failure. If a signal is pending, it may have ended the read of a pipe, so
-   the run counts as stopped. A run with ranks counts as failed: ranks do not read pipes. */
+/* Returns false. Called after a failed read. A pending signal may have ended the read of a pipe, so
+   the run then counts as stopped. A run with ranks counts as failed, because it reads no pipes. */
 static bool cut_short(Epoch *e) {
   const Checkpoint *at = &e->trainer->position;
   if (!e->trainer->stopped && !e->trainer->config.ranks)
@@ -87,9 +87,9 @@ static void show_progress(const Epoch *e, double done) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* maximum number of rows of a window, if rows come from the dataset */
-  Loader loader;    /* the current window; its reader is NULL if rows come from the dataset */
-  uint64_t windows; /* the number of windows so far */
+  uint64_t most;    /* largest number of rows in a window, if rows come from the dataset */
+  Loader loader;    /* the current window; loader.reader is NULL if rows come from the dataset */
+  uint64_t windows; /* the number of next_window calls so far */
 } Pass;
 
 /* Moves p->loader to the next window, or sets p->loader.rows to 0 at the end of the pass. Fails if
@@ -138,7 +138,7 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 /* ---- training ----------------------------------------------------------------------------- */
 
 /* Returns true if the epoch waits for all rows and trains on them as one window in random order.
-   If rows are resident, this is true in every epoch after the first. In the first epoch it is true
+   Only resident rows are used in this way: in every epoch after the first, and in the first epoch
    if the first window of the training file is sorted by label. */
 static bool is_whole(const Epoch *e) {
   return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
@@ -161,8 +161,8 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Shows the progress and checks the loss up to step `end`. If is_whole(e), every call checks it.
-   Otherwise the loss is checked about every `patience` seconds, by the clock of rank 0. */
+/* Shows the progress after step `end`, and may check the loss. If is_whole(e), every call checks
+   it. Otherwise a call checks it if `patience` seconds have passed, by the clock of rank 0. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {
@@ -222,7 +222,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   Pass pass = {.file = &t->train, .most = is_whole(e) ? UINT64_MAX : t->staging_rows};
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  /* A resumed run reads its rows here. Other runs have read them in the first epoch. */
+  /* Reads the file if no earlier epoch of this run has read it, as in a resumed run. */
   bool good = !is_whole(e) || load_rows(t, &t->train, error);
   while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
     if (e->epoch == 0 && e->steps == 0) say_order(e);
@@ -335,7 +335,7 @@ bool trainer_load(Trainer *t, const TrainerEvents *events, Error *error) {
 bool trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   const TrainerConfig *c = &t->config;
   Checkpoint *at = &t->position;
-  double before = at->epoch > 0 ? INFINITY : 0; /* seconds of the previous epoch */
+  double before = at->epoch > 0 ? INFINITY : 0; /* training time of the previous epoch, in s */
   t->totals = (RunTotals){0};
   t->stopped = t->diverged = false;
   while (at->epoch < c->training.epochs) {

@@ -22,7 +22,7 @@ int planted;
   __shared__ float tile[SIDE][SIDE];                                                               \
   const int x = threadIdx.x, y = threadIdx.y;
 
-/* A correct kernel. Half of a warp loads in each iteration, so a warp makes 8 requests, not 4. */
+/* A correct kernel. A thread loads 4 floats, but a warp makes 8 requests, each from half of it. */
 PLANT(parted, "") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;

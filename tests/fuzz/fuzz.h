@@ -19,7 +19,7 @@
     }                                                                                              \
   } while (0)
 
-/* Returns the name of a file in memory that holds the bytes, until the next call of fuzz_file. */
+/* Puts the bytes into a file in memory and returns its name. The next call overwrites the file. */
 static const char *fuzz_file(const void *bytes, size_t size) {
   static int file = -1;
   static char path[64];

@@ -8,7 +8,6 @@
 
 enum { SETTINGS = 4, LONG = 300000, CANARY = 0xa5 };
 
-/* The result of one reading. */
 typedef struct {
   bool opened, good;
   int inputs;

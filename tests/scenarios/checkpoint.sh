@@ -8,10 +8,10 @@ for float in 803f 0040 4040 8040 a040 c040 e040 0041 1041 2041 3041 4041 5041 60
 done >floats
 head -c 70000 /dev/zero | cat floats - >data
 
-# forge HEADER [DATA [LENGTH]] writes forged.st: the header, padded to LENGTH, and DATA bytes of data
-# (floats, then zeros; by default as many bytes as the tensors have). In HEADER, <0.weight 2,3 0,24>
-# stands for a tensor: its name, shape (- for none) and data_offsets. <W> and <B> are the tensors of a
-# network 3 - 2. A header that begins with < has only tensors. A ' stands for a ".
+# forge HEADER [DATA [LENGTH]] writes forged.st: the header, padded to LENGTH bytes, then the first DATA bytes
+# of the file data (default: up to the tensors' end). In HEADER, <0.weight 2,3 0,24> stands for a tensor: its
+# name, shape (- for none) and data_offsets. <W> and <B> stand for the weights and biases of a network with 3
+# inputs and 2 classes. A header that begins with < gets its outer braces here. A ' stands for a ".
 forge() {
   local header
   header=$(sed -E "s/^<.*/{&}/; s/<W>/<0.weight 2,3 0,24>/g; s/<B>/<0.bias 2 24,32>/g; s/></>,</g
@@ -25,7 +25,7 @@ refused() {
   refuses 1 "cannot load $2: " $load $2
   said "$1"
 }
-# forgeries reads lines TEXT|HEADER|DATA and calls, for each line, forge HEADER DATA and refused TEXT.
+# forgeries reads lines TEXT|HEADER|DATA. Each line makes a file (forge HEADER DATA) that must be refused with TEXT.
 forgeries() {
   local text header data
   while IFS='|' read -r text header data; do

@@ -1,7 +1,7 @@
 # Tests that a summary of the rows is printed, logged, saved and compared, and that remarks give advice.
 N=${T% --train *}
 A='--device cpu --load net.st'
-# side SIDE COUNT [FIRST] prints rows of a label and SIDE x SIDE pixels. Column 2 * label is bright.
+# side SIDE COUNT [FIRST] prints COUNT rows: a label and SIDE x SIDE pixels. The picture's column 2 * label is bright.
 side() {
   awk -v side="$1" -v count="$2" -v first="${3:-0}" 'BEGIN {
     for (r = first; r < first + count; r++) {
@@ -15,7 +15,7 @@ side() {
 side 8 400 >square.csv
 side 8 100 400 >judge.csv
 S="$N --classes 4 --train square.csv --test judge.csv --epochs 3"
-# map AWK FILE prints the rows of FILE with each pixel p replaced by the value of expression AWK.
+# map AWK FILE prints FILE with each pixel replaced by the value of the expression AWK, in which p is the pixel.
 map() { awk -F, -v OFS=, "{ for (i = 2; i <= NF; i++) { p = \$i; \$i = $1 } print }" "$2"; }
 
 case_ 'what was read is printed, logged and saved'

@@ -6,7 +6,7 @@ case_ 'files hold the digits'
 ok --output-dir drawn --train-rows 700 --test-rows 1 --seed 9
 printed 1 '^drawn/digits_train.csv: 700 drawn digits$'
 printed 1 '^drawn/digits_test.csv: 1 drawn digits$'
-# All compilers, machines and optimisations draw the same digits. If they are changed on purpose, write the new sums here.
+# All compilers, machines and optimisations draw the same digits. If you change the digits on purpose, write the new sums here.
 sha256sum --quiet -c <<'END'
 7e59b5736d29707150009e578fcd62c8e585d6b355fe0f17b48a07b90419f2d8  drawn/digits_train.csv
 a3236094098a1a73910284de079c9b2c7275d3fdcc854de59c6a5008af7d0155  drawn/digits_test.csv

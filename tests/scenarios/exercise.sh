@@ -15,7 +15,7 @@ seals() {
   makes build/sealed_emulator.o
 }
 
-# student BEFORE BODY writes student.cu: the lines BEFORE, then launch_exercise_forward with this BODY.
+# student BEFORE BODY writes student.cu: the lines BEFORE, then launch_exercise_forward with body BODY.
 student() {
   cat >student.cu <<END
 #include "batch.cuh"
@@ -90,8 +90,8 @@ fi
 # add_up succeeds if the first line of standard input is the sum of the other lines.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
 
-# scores SOURCE lets the kit score the file SOURCE, and writes the points to the file points: the sum in
-# line 1, then one line per function.
+# scores SOURCE lets the kit score the file SOURCE. Writes a file named points: line 1 has the sum of the
+# points, each later line the points of one function.
 scores() {
   cp "$1" "$kit/kernels/exercise.cu"
   makes SEED=5 GRADE=r.json exercise

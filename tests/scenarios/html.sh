@@ -1,4 +1,4 @@
-# Tests that a page of --html, shown in a browser, gives the same answers to drawings as mlp-train.
+# Tests that the page that --html writes, run in a browser, classifies drawings as mlp-train does.
 digits 6000 300
 A='--device cpu --load model.st'
 ok --device cpu --train digits_train.csv --test digits_test.csv --pixel-max 250 --mean 0.1 --std 0.5 \
@@ -31,7 +31,7 @@ for browser in chromium google-chrome ''; do
   [ -z "$browser" ] || [[ $(dom empty.html) != *'is read'* ]] || break
 done
 
-# near COUNT FILE FILE checks that both files have COUNT numbers, and that these are equal within 1e-4.
+# near COUNT FILE FILE checks that each file has COUNT numbers, and that the files' numbers differ by < 1e-4.
 near() {
   paste <(tr -s ', ' '\n' <"$2") <(tr -s ', ' '\n' <"$3") | awk -v count="$1" '
     NF != 2 || ($1 - $2) ^ 2 > 1e-8 { exit bad = 1 }

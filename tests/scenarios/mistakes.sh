@@ -1,6 +1,6 @@
-# Tests that students' mistakes are found. Each row of a table edits our answers to the exercise, and
-# says which message must come and for which line. Edits of different functions share a file, because
-# each function is judged by itself. The names of mistakes come from the trial that found them.
+# Tests that the exercise reports students' mistakes. Each row of a table has one edit of our answers and
+# the message that the edit must cause, with its line. Edits of different functions share a file, because
+# each function is judged alone. Names like f11 only tell the mistakes apart.
 . "$TOP/tests/support/kit.sh" graded/mistakes
 export MLP_TEST_LIMIT=10
 
@@ -22,8 +22,8 @@ edits() {
   [ -n "$line" ] || die "nothing to edit: $2"
 }
 
-# judged ARGUMENT... calls make in the kit and checks that its output matches all patterns. If only one
-# function was edited, only that function runs.
+# judged ARGUMENT... runs make on exercise.cu in the student kit, checks that make's output matches each
+# of $patterns, and undoes the edits. If $patterns has one pattern, only function $last of the exercise runs.
 judged() {
   [ ${#patterns[@]} != 1 ] || [ "$last" = 0 ] || set -- "$@" ONLY="$last"
   cp exercise.cu "$kit/kernels/"
@@ -35,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused reads rows NAME~PART~FROM~TO~PATTERN. It makes all their edits in one file, and checks that the compiler's
-# output matches each PATTERN. A NAME that ends in ! begins a new file. @ stands for file, line and "error:".
+# refused reads rows NAME~PART~FROM~TO~PATTERN and makes their edits in one file, up to a NAME that ends in !, which
+# begins a new file. The compiler's output must match each PATTERN; @ in it stands for file, line and "error:".
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -46,8 +46,8 @@ refused() {
   judged build/sealed_emulator.o
 }
 
-# wrong SEED is like refused, for mistakes that compile. A row begins a new file unless its function
-# number is above the previous row's. The NAME + adds an edit to the previous row. @ is file and line.
+# wrong SEED is like refused, but the mistakes compile and the run reports them. A row whose function number is not
+# above the previous row's begins a new file. A row named + is a second edit of the same mistake. @ is file and line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise

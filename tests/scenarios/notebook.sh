@@ -15,7 +15,7 @@ else
   # shellcheck disable=SC2090
   export MAKEFLAGS MNIST_SOURCE=/nowhere
   python3 - "$TOP/docs/colab.ipynb" >out 2>&1 <<'END' || die "$(<out)"
-# `!` lines are shell commands, %cd changes the folder, all other lines are Python.
+# In a notebook, a line that begins with `!` is a shell command. %cd changes the folder. The rest is Python.
 import json, os, subprocess, sys, types
 names, shown = {}, types.ModuleType("IPython.display")
 shown.display = shown.Image = str

@@ -1,4 +1,4 @@
-# Tests where an output goes, where it cannot go, and which paths are the same file.
+# Tests where mlp-train writes an output, which places it refuses, and that it knows two paths of one file.
 # tests/test_output.c tests the modes (permissions) of files.
 ok $T --epochs 1 --save net
 ask='--load net --device cpu --quiet --predict test.csv --output'

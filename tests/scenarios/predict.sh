@@ -1,8 +1,8 @@
-# A saved network predicts rows and pictures, and its mistakes are drawn.
+# Tests that a saved network predicts rows and pictures, and that --mistakes draws its wrong predictions.
 digits 600 400
 cut -d, -f2- digits_test.csv >unlabelled.csv
 A='--device cpu --load model.st'
-# The network is wrong in one of five rows, which makes more mistakes than --mistakes draws.
+# The network is wrong on about 80 of 400 rows. That is more mistakes than --mistakes draws.
 ok --device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --epochs 8 \
   --save model.st --log run.jsonl --plot curves.png --weights weights.png \
   --mistakes mistakes.png --confusion confusion.png
@@ -118,8 +118,8 @@ cut -d' ' -f2- out >answers
 ok $A --classify <(cat page.pgm)
 cut -d' ' -f2- out | same - answers
 
-# known INPUTS CLASSES [BYTE] writes known.st, a network without hidden layers. Its biases come from
-# standard input. All bytes of its weights are BYTE. Without BYTE, weights are 0 and logits are biases.
+# known INPUTS CLASSES [BYTE] writes known.st, a network without hidden layers. Standard input has the
+# biases. BYTE is the value of every byte of the weights. By default it is 0, so logits equal the biases.
 known() {
   local size=$(($1 * $2 * 4))
   cat <(head -c $size /dev/zero | tr '\0' "${3-\\0}") - | with_header "$(tr "'" '"' <<<"{'0.weight':{'dtype':'F32','shape':[$2,$1],

@@ -18,7 +18,7 @@ cp "$MLP" alone
 MLP=alone/mlp-train OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 refuses 1 \
   "a launcher started 4 processes, but this program was built without MPI: \`make setup MPI=1\`"
 
-# start_long RANKS DEVICE starts a run that would take hours. Waits until it has saved a network.
+# start_long RANKS DEVICE starts a run that would take hours, and waits until the run has saved a network.
 start_long() {
   rm -f net
   RANKS=$1 start $D --device $2 --epochs 1000000 --save net
@@ -33,13 +33,13 @@ end_soon() {
   [ "$(value epoch net)" -ge 1 ]
   "$MLP" --load net --device cpu --evaluate --test digits_test.csv >whole
 }
-# failed_once STATUS TEXT checks that only one rank printed a message and that it has TEXT. mpirun may print, too.
+# failed_once STATUS TEXT checks that only one rank printed a message and that it has TEXT. mpirun may print more.
 failed_once() {
   [ $status = $1 ] || die "exit code $status: $(cat err)"
   said "$2"
   [ "$(grep -o 'mlp-train: ' err | wc -l)" = 1 ] || die "not said once: $(cat err)"
 }
-# kill_each RANKS DEVICE kills each rank, one rank per run.
+# kill_each RANKS DEVICE starts a new run for each rank, and kills that rank.
 kill_each() {
   local rank process try
   for ((rank = 0; rank < $1; rank++)); do

@@ -1,8 +1,8 @@
 # Tests other data sets, as in docs/recipes.md: converts IDX files to CSV, and trains networks with as
 # many classes as EMNIST has.
 
-# write_idx COUNT CLASSES writes pictures of 28 x 28 pixels as IDX files, images and labels, and as
-# plain.csv. Picture i has class i % CLASSES. Its pixels are the class number in binary.
+# write_idx COUNT CLASSES writes COUNT pictures of 28 x 28 pixels to the IDX files images.gz and labels.gz,
+# and to plain.csv. Picture i has class i % CLASSES. Pixel p shows bit p % 6 of the class: 0 or 255.
 write_idx() {
   awk -v count="$1" -v classes="$2" 'BEGIN {
     for (i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-# No output of a run may destroy an input. A bad file name is reported before training.
+# Tests that no output of a run destroys an input, and that a bad file name is reported before training.
 ok $T --epochs 1 --save net
 cp train.csv train.png
 cp net other

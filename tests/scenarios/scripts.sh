@@ -1,5 +1,5 @@
-# Tests the scripts. Nothing is downloaded or installed: the first folder in PATH has stand-ins for the
-# programs that would do so.
+# Tests the scripts. Nothing is downloaded or installed: the first folder in PATH has stand-ins for
+# programs such as curl and apt-get.
 # shellcheck disable=SC2016 # stand-ins expand the variables
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data

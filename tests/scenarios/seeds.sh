@@ -1,4 +1,4 @@
-# Tests --seeds: networks that differ only in their seed train at once if there are enough threads.
+# Tests --seeds: networks that differ only in their seed train at the same time if there are enough threads.
 S="$T --threads 3 --lr 0.01 --epochs 2"
 
 case_ 'it says what runs of those seeds say'

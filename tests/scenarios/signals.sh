@@ -64,8 +64,8 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
-# The first signal ends the run only after it has trained on a staging buffer, which takes seconds. The second
-# signal kills the run, so that it prints nothing.
+# After the first signal, the run still trains on the current staging buffer, which takes seconds. The second
+# signal kills the run at once, so the run prints no error and saves nothing.
 case_ 'a second signal kills'
 start $T --hidden 700,700 --batch 1 --train long.csv --save second.st
 printing 1 '^fusion '
