@@ -37,7 +37,7 @@ struct Ranks {
 
 /* ---- the launcher ------------------------------------------------------------------------- */
 
-/* Returns the number in the first environment variable that is not empty, or 0. Ends at a NULL. */
+/* Returns the number in the first environment variable that has text, or 0. NULL ends the list. */
 static int first_number(const char *const *variables) {
   const char *text = NULL;
   for (; *variables && !(text && *text); variables++) text = getenv(*variables);

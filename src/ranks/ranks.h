@@ -57,13 +57,13 @@ bool ranks_interrupted(Ranks *ranks, int *signal, int *number, Error *error);
 
 /* Returns false if a rank is missing, or if a signal came and the wait has lasted five seconds.
    Code that waits for ranks in a loop of its own must call this function in the loop. At most 50
-   calls per second check; the rest are cheap. `waited` is when the wait began, by seconds_now. */
+   calls per second check; the others return at once. `waited` is the wait's start (seconds_now). */
 bool ranks_go_on(Ranks *ranks, double waited, Error *error);
 
 /* Ends all ranks. A rank calls this when it has failed. */
 void ranks_abort(Ranks *ranks, int status) __attribute__((noreturn));
 
 /* A rank that failed calls this. Returns true if this rank must report the reason. Lower ranks may
-   have failed for the same reason, so the call gives them a second to report it; mpirun
-   then ends this process. On each host, only the first rank left there reports a missing rank. */
+   have failed for the same reason, so this call first gives them a second to report it.
+   On each host, only the first rank that is left there reports a missing rank. */
 bool ranks_may_speak(const Ranks *ranks);

@@ -29,8 +29,8 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
    nothing and returns false if the training rows are not yet known or were already printed. */
 bool report_data(Report *report, const Trainer *trainer);
 
-/* Prints a remark, at most once per run, if the network learned nothing: if the training loss is
-   at least ln(classes), as for guesses, or if the judging rows all seem predicted as one class. */
+/* Prints a remark, at most once per run, if the training loss is at least ln(classes) (the loss of
+   guessing) or if the network seems to predict the same class for all judging rows. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is

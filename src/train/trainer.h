@@ -107,9 +107,9 @@ struct TrainerEvents {
 /* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. A run
    fails if a file, the engine or events->epoch fails, or if a loss is not a finite number. The
    training loss is checked about every `patience` seconds. If it is not finite, the error names the
-   steps since the previous check. Call it once after trainer_open, trainer_join or
-   trainer_start_again. Returns false if the run failed. trainer->stopped says whether it was ended
-   by events->stop or a signal. */
+   steps since the previous check. Call trainer_run once after trainer_open, trainer_join or
+   trainer_start_again. Returns false if the run failed. trainer->stopped is true if events->stop or
+   a signal ended the run. */
 bool trainer_run(Trainer *trainer, const TrainerEvents *events, Error *error);
 
 /* Does nothing if `trainer` is NULL. */

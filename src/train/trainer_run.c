@@ -87,7 +87,7 @@ static void show_progress(const Epoch *e, double done) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* largest number of rows in a window, if rows come from the dataset */
+  uint64_t most;    /* largest number of rows in a window if rows come from the dataset */
   Loader loader;    /* the current window; loader.reader is NULL if rows come from the dataset */
   uint64_t windows; /* the number of next_window calls so far */
 } Pass;
@@ -161,8 +161,8 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Shows the progress after step `end`, and may check the loss. If is_whole(e), every call checks
-   it. Otherwise a call checks it if `patience` seconds have passed, by the clock of rank 0. */
+/* Shows progress, and may check the loss up to step `end`. If is_whole(e), every call checks the
+   loss. Otherwise the last check must be `patience` seconds ago, by the clock of rank 0. */
 static bool look(Epoch *e, uint64_t end, double part, Error *error) {
   const Trainer *t = e->trainer;
   if (is_whole(e)) {

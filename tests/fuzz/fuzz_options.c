@@ -9,7 +9,7 @@
 
 enum { MOST_WORDS = 40 };
 
-/* Returns true if all options that a configuration file can hold are equal. */
+/* Returns true if a and b are equal in all options that a configuration file can hold. */
 static bool are_same(const Options *a, const Options *b) {
   for (size_t i = 0; i < options_table.count; i++)
     if (options_table.rows[i].initial && option_differs(&options_table.rows[i], a, b)) return false;

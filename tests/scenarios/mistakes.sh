@@ -35,8 +35,8 @@ judged() {
   patterns=() last=0
 }
 
-# refused reads rows NAME~PART~FROM~TO~PATTERN and makes their edits in one file, up to a NAME that ends in !, which
-# begins a new file. The compiler's output must match each PATTERN; @ in it stands for file, line and "error:".
+# refused reads rows NAME~PART~FROM~TO~PATTERN and makes their edits in one file; a row whose NAME ends in ! begins a
+# new file. The compiler's output must match each PATTERN. In it, @ stands for file, line and "error:".
 refused() {
   while IFS='~' read -r name part from to pattern; do
     [[ $name != *! ]] || judged build/sealed_emulator.o
@@ -47,7 +47,7 @@ refused() {
 }
 
 # wrong SEED is like refused, but the mistakes compile and the run reports them. A row whose function number is not
-# above the previous row's begins a new file. A row named + is a second edit of the same mistake. @ is file and line.
+# above the previous row's begins a new file. A row named + is another edit for the same mistake. @ is file and line.
 wrong() {
   while IFS='~' read -r name part from to pattern; do
     [ "$name" = + ] || [ "${part:0:1}" -gt "$last" ] || judged SEED="$1" exercise
