@@ -8,7 +8,7 @@ namespace {
 
 constexpr int THREADS = 256, QUAD = 4; /* QUAD: values per thread */
 
-/* Writes the planes of a matrix for values [first, first + 4). Ignores values beyond the matrix. */
+/* Writes values `first` to first + 3 of a matrix to its planes. Skips values beyond the matrix. */
 template <int TERMS>
 __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
   const unsigned columns = t.columns;

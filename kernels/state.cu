@@ -36,8 +36,8 @@ __device__ inline bool is_mine(uint32_t p, uint32_t position, uint32_t end, RowS
 }
 
 /* Adds up the results of this rank's rows at positions [position, end). The grid is one block.
-   Thread t adds those at position + t, position + t + 1024, ... in float64. Then the block adds its
-   threads' sums as a binary tree. The kernel reads 5 bytes per row. The order of the additions
+   Thread t adds the rows at position + t, position + t + 1024, ... in float64. Then the block adds
+   its threads' sums as a binary tree. The kernel reads 5 bytes per row. The order of the additions
    is fixed, so every GPU computes the same bits. */
 __global__ void sum_kernel(ResultSums *d_sums, RowResults results, uint32_t position, uint32_t end,
                            RowShare share) {
@@ -73,7 +73,7 @@ cudaError_t kernels_can_run(int *capability) {
   cudaFuncAttributes attributes;
   const cudaError_t status = cudaFuncGetAttributes(&attributes, order_kernel);
   if (status == cudaSuccess && capability) *capability = attributes.ptxVersion;
-  has_pdl_wait((const void *)order_kernel); /* keeps the answer, before any graph is captured */
+  has_pdl_wait((const void *)order_kernel); /* caches the answer before any graph is captured */
   return launched(status);
 }
 

@@ -112,7 +112,7 @@ __global__ void activation_slope_of(float *d_da, const float *d_a, size_t count)
   if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
 }
 
-/* dW = dZ^T X. One thread per element of dW adds the rows in order, so the bits never change. */
+/* dW = dZ^T X. One thread per element of dW sums over rows in order: the bits never change. */
 __global__ void weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows, int in,
                                 int out) {
   const size_t i = thread_of_grid();

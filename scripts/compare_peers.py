@@ -126,8 +126,8 @@ def prepare_torch():
                 loss_of(x[rows], y[rows]).backward()
                 optimiser.step()
 
-        # A few steps before the capture let PyTorch compile for full and short batches, and allocate the
-        # momenta.
+        # Before the capture, a few steps make PyTorch compile for full and short batches, and allocate
+        # the momenta.
         all_steps = range(0, len(x), case.batch)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

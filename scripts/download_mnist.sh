@@ -16,7 +16,7 @@ case ${1-} in
 --help) sed -n '/^set/q; 2,$s/^# \{0,1\}//p' "$0" && exit ;;
 *) echo "$self: takes no arguments, but variables; --help names them" >&2 && exit 1 ;;
 esac
-# The commands below would take a name that begins with a dash for an option.
+# To the commands below, a name that begins with a dash would look like an option.
 [[ ${MNIST_SOURCE-} != -* ]] || MNIST_SOURCE=./$MNIST_SOURCE
 [[ ${DATA_DIR-} != -* ]] || DATA_DIR=./$DATA_DIR
 data=${DATA_DIR:-data}
@@ -59,8 +59,8 @@ fetch() {
   fi
 }
 
-# take_from SOURCE gets the files that are still missing and stops at the first failure. It unpacks at
-# most one byte more than a file should have.
+# take_from SOURCE gets the files that are still missing and stops at the first failure. It cuts
+# off an unpacked file one byte after its proper size.
 take_from() {
   local name
   for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do

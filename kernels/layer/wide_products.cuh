@@ -41,7 +41,7 @@ struct Once {
 
 /* ---- what epilogues load and store ---------------------------------------------------------- */
 
-/* Loads four neighbours from `column` on. If not FULL, values beyond the row are undefined. */
+/* Loads four values from `column` on. If not FULL, values beyond the row's end are undefined. */
 template <bool FULL> __device__ Quad load_quad(const float *row, int column, int columns) {
   Quad q;
   if (FULL || columns % 4 == 0) {
@@ -52,7 +52,7 @@ template <bool FULL> __device__ Quad load_quad(const float *row, int column, int
   return q;
 }
 
-/* Stores four neighbours from `column` on, except values beyond the row. */
+/* Stores four values from `column` on. Skips values beyond the row's end. */
 template <bool FULL>
 __device__ void store_quad(float *row, int column, int columns, const Quad &q) {
   if (FULL || (columns % 4 == 0 && column + 4 <= columns)) {
@@ -74,7 +74,7 @@ template <int TERMS_> struct Forward {
     static constexpr bool LAST_APART = false;
     const float *d_b;
     float *d_y; /* (rows, out), or NULL if Y is not wanted as floats */
-    Terms y;    /* d is NULL if Y is not wanted as terms */
+    Terms y;    /* y.d is NULL if Y is not wanted as terms */
     bool activates;
     using Prefetched = Quad;
     __device__ Once once() const {
@@ -264,7 +264,7 @@ cudaError_t multiply_by_mma(const Work<Kind> &work, const BatchView &batch, cuda
 #define FOR_EACH_WIDE_KIND(DO)                                                                     \
   DO(Forward, 1) DO(Forward, 2) DO(Backward, 1) DO(Backward, 2) DO(Update, 1) DO(Update, 2)
 
-/* The side of tiles that wide_test_mma() asked for, or 0. */
+/* The tile side that wide_test_mma() has set, or 0. */
 inline std::atomic<int> mma_side{0};
 
 /* Returns true if the program's code for wgmma runs on the current device. */
@@ -272,7 +272,7 @@ bool has_wgmma();
 
 /* The facts about the current device that a launch depends on. */
 struct Gpu {
-  int multiprocessors, shared_bytes; /* shared_bytes of each multiprocessor */
+  int multiprocessors, shared_bytes; /* shared_bytes: per multiprocessor */
 };
 
 static inline cudaError_t ask_gpu(Gpu *gpu) {

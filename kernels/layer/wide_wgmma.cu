@@ -11,8 +11,8 @@ using namespace wgmma;
 
 namespace {
 
-/* Describes the first `columns` columns of planes to the copy engine. A box has BLOCK values along
-   k, `sides` rows or columns of C, and `terms` terms. */
+/* Describes the first `columns` columns of planes to the copy engine. A copy has BLOCK values along
+   k of `sides` rows or columns of C, as `terms` terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
@@ -58,7 +58,7 @@ void pair_tiles(Product &p, int columns, bool input_is_a) {
   p.across = 3 - p.down;
 }
 
-/* Divides the work among blocks. Pairs tiles only if at most a tenth would lack a partner. */
+/* Divides the work among blocks. Pairs tiles if at most a tenth of them lacks a partner. */
 template <class Schedule, class Kind>
 void share_out(const Work<Kind> &work, const Capacity &capacity,
                Products<typename Kind::Epilogue> &all) {
@@ -88,7 +88,7 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
   }
 }
 
-/* The tiles of a launch. `half` counts tiles that take half the time: their input is pixels. */
+/* The tiles of a launch. `half` counts tiles that take half as long, as their input is pixels. */
 struct Tiles {
   int whole, half;
 };

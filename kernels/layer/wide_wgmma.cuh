@@ -62,7 +62,7 @@ template <class Epilogue> struct Products {
 
 /* ---- units ---------------------------------------------------------------------------------- */
 
-/* What this block computes of a unit: a tile, summed over a range of k. */
+/* The part of a unit that this block computes: one tile, summed over a range of k. */
 struct Unit {
   int product, row, column; /* row and column of the tile's first element */
   int first_block, blocks;  /* the range of k, counted in blocks of BLOCK values */
@@ -85,9 +85,9 @@ template <int TERMS, class Schedule> struct Ring {
   unsigned char stage[STAGES][A_BYTES + B_BYTES];
   float piece[WARPS][WARP_FLOATS]; /* the piece of a tile that each consumer warp finishes */
   uint64_t filled[STAGES], free[STAGES];
-  uint64_t turn[2]; /* barriers that say which consumer multiplies, if consumers take turns */
+  uint64_t turn[2]; /* if TURNS, consumer c waits at turn[c] before it multiplies */
 
-  /* Initialises the barriers. `blocks` is how many blocks read what a block copies: 2 if `pair`. */
+  /* Initialises the barriers. Copies of this block are read by `blocks` blocks: 2 if `pair`. */
   __device__ void init(int blocks) {
     for (int s = 0; s < STAGES; s++) {
       barrier_init(&filled[s], 1);
@@ -136,8 +136,8 @@ __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int b
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* A thread's sums of a tile: 64 sums of each half, in the order of multiply_128(). PingPong's
-   halves are 64 rows each, Cooperative's halves are 128 columns each. */
+/* A thread's sums of a tile: 64 sums of each half, in the order of multiply_128(). In PingPong
+   a half is 64 rows of the tile. In Cooperative it is 128 columns. */
 struct Accumulators {
   float sum[128];
 };
@@ -183,8 +183,8 @@ template <class Kind, class Schedule> struct Block {
   Ring &ring;
   int rank; /* this block's rank in the cluster */
 
-  /* Returns the unit that a cluster computes in a turn. Every second turn hands out units in
-     reverse order, so that a cluster gets a short unit after a long unit. */
+  /* Returns the unit that a cluster computes in a turn. In odd turns the clusters get units in
+     reverse order, so that a cluster computes a short unit after a long unit. */
   static __device__ int unit_of_turn(int turn, int cluster, int clusters) {
     return turn * clusters + (turn % 2 ? clusters - 1 - cluster : cluster);
   }
@@ -227,7 +227,7 @@ template <class Kind, class Schedule> struct Block {
     }
   }
 
-  /* Multiplies one stage, 16 k at a time. Adds all products of terms, small products first. */
+  /* Multiplies one stage, 16 values along k at a time. Adds small products of terms first. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
     constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
@@ -368,7 +368,7 @@ template <class Kind, class Schedule> struct Block {
     finish_last<FULL>(epilogue, p, r, column, last, once);
   }
 
-  /* Runs a consumer, which computes every second unit if TURNS, otherwise half of every unit. */
+  /* Runs a consumer. It computes every second unit if TURNS, else half of every unit. */
   __device__ void consume(int group, int cluster, int clusters) const {
     unsigned position = 0;
     for (int turn = 0, unit; (unit = unit_of_turn(turn, cluster, clusters)) < all.units; turn++) {
@@ -398,7 +398,7 @@ template <class Kind, class Schedule> struct Block {
 
 /* Computes the products of a launch. Grid: clusters of blocks. Block: a producer thread and two
    consumers. A tile needs k * (TILE + COLUMNS) numbers of every term. In a pair, the other block
-   copies half of one operand. Each product of terms takes 2 k TILE COLUMNS operations per tile. */
+   copies half of one operand. Each pair of terms takes 2 k TILE COLUMNS operations per tile. */
 template <class Kind, class Schedule>
 __global__ void __launch_bounds__(THREADS, 1)
     wide_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

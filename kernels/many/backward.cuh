@@ -37,7 +37,7 @@ struct Dz2 {
 };
 __device__ inline void make_dz2(const Shared &s, const Lanes &l, const uint32_t (&w3)[4][4],
                                 Dz2 &dz2) {
-  /* the Heads of the blocks that have rows g and g + 8 of the warp's 16 rows */
+  /* `head` has row g of the warp's 16 rows, `head_8` has row g + 8 */
   const Head &head = s.heads[4 * l.w + l.g / 4], &head_8 = (&head)[2];
   const uint32_t *r = (const uint32_t *)head.dz3[l.g % 4] + l.q,
                  *r_8 = (const uint32_t *)head_8.dz3[l.g % 4] + l.q;
@@ -85,7 +85,7 @@ __device__ inline void multiply_dz2(Shared &s, const Lanes &l, const Dz2 &dz2) {
 }
 
 /* Computes dW2 (100, 20) = dZ2^T H1 and db2, summed over the warp's 16 rows of the batch. A pass of
-   the loop takes 16 columns of dZ2. */
+   the loop handles 16 columns of dZ2. */
 __device__ inline void multiply_by_h1(Shared &s, const Lanes &l, const Dz2 &dz2) {
   const uint32_t h1 = h1_at(s, l);
   unrolled (i, 2) {
@@ -142,7 +142,7 @@ __device__ inline void multiply_by_h2(Shared &s, const Lanes &l) {
   *(float4 *)&s.dw3[l.w][4 * l.lane] = {d[0], d[1], d[2], d[3]};
 }
 
-/* Returns the address of the thread's weight k of W2 if k < 4, else of weight k - 4's momentum. */
+/* Returns the address of the thread's weight k if k < 4, else of the momentum of weight k - 4. */
 __device__ inline float *w2_of_thread(const Job &job, int thread, int k) {
   return job.w2 + ((size_t)blockIdx.x * 8 + k) * THREADS + thread;
 }
@@ -239,7 +239,7 @@ __device__ inline void update_w3(const Job &job, Shared &s, const Lanes &l, int 
   }
 }
 
-/* Adds up the sums of make_parts(), and updates W2, b2, W3 and b3. */
+/* Adds up the partial sums of make_parts(), makes dZ1, and updates W2, b2, W3 and b3. */
 __device__ inline void update_upper(const Job &job, Shared &s, int step, float (&w2)[8]) {
   const Lanes l = lanes();
   const float mean = step == job.short_step ? job.last_mean : job.mean;
@@ -251,7 +251,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule for weights of W1, which are scaled. `rate` and `decay` include the scales. */
+/* The momentum rule for the scaled weights of W1. `rate` and `decay` include the scales. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {
@@ -266,7 +266,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   const uint64_t dz1 = operand(shared_address(s.dz1_terms), DZ1_HALF, MATRIX);
   const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + 192 * l.group + 16 * l.w;
   unrolled (n, 3) {
-    const int tile = (n + 2) % 3; /* tile 2, whose momenta are in shared memory, is first */
+    const int tile = (n + 2) % 3; /* tile 2 is first; its momenta are in shared memory */
     float d[20];
     unrolled_by (k, 4, 2) {
       uint32_t p[4];
@@ -298,7 +298,7 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Warps 0 to 2 update the weights of the last 16 inputs. Warps 4 to 6 update b1. */
+/* Warps 0 to 2 update W1 for the last 16 inputs. Warps 4 to 6 update b1. */
 __device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
                                    const Lanes &l) {
   const int part = l.warp % 4;
@@ -353,7 +353,7 @@ __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &
   update_w1(s, turn, own, rule, l);
   if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
   shared_is_written();
-  sync_group(l.group); /* the warpgroup is about to multiply by the weights that it updated */
+  sync_group(l.group); /* make_z1() reads weights that the warpgroup's other warps updated */
 }
 
 } // namespace many

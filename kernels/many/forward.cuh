@@ -7,7 +7,7 @@ namespace many {
 
 constexpr uint32_t ROW_BITS = 28, ROW_MASK = (1u << ROW_BITS) - 1, NO_LABEL = 15;
 
-/* Starts to copy the warpgroup's row of pixels to all blocks, with zeros after the row's end. */
+/* Starts to copy the warpgroup's row of pixels to all blocks. Pads the row with zeros. */
 __device__ inline void copy_row(const Job &job, Shared &s, int step, int turn, int group) {
   const int stride = (int)job.stride;
   uint8_t *to = s.pixels[turn] + (OWN_ROWS * cluster_rank() + group) * INPUTS;
@@ -52,14 +52,14 @@ __device__ inline void make_z1(const Job &job, Shared &s, int step, int turn) {
     if (k < 8) wait_for_groups<1>();
   }
   if (l.group == 0) {
-    ldmatrix_x4(p, row + LAST_INPUTS); /* loads two matrices, each of them twice */
+    ldmatrix_x4(p, row + LAST_INPUTS); /* p[2] and p[3] repeat p[0] and p[1] */
     spread(0, p);
     start_multiplying();
     multiply_40(z, a[0], w1 + (K_STEPS - 1) * (W1_STEP / 16), true);
     close_group();
   }
   wait_for_groups<0>();
-  __syncthreads(); /* now the other buffer of pixels is free, and W2 and W3 are updated */
+  __syncthreads(); /* from here on pixels[turn ^ 1] is free, and W2 and W3 are up to date */
   float *at = sums_of_z1(s, turn) + (l.group * ROWS + 16 * l.w + l.g) * UNITS;
   unrolled (i, 2) {
     float *to = at + 8 * i * UNITS;
@@ -136,7 +136,7 @@ __device__ inline void multiply_h1(Shared &s) {
   shared_is_written();
 }
 
-/* Sums each of a lane's ten numbers over the warp. After each round, a lane holds half as many. */
+/* Sums each of ten numbers over the warp's lanes. Each round halves how many numbers a lane has. */
 __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]) {
   int n = CLASSES;
 #pragma unroll
@@ -175,7 +175,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
   const bool counts = label != NO_LABEL;
   const float dz = counts && k < job.shape.classes ? __fdividef(e, sum) - (k == label) : 0;
   const uint32_t terms = split(dz * DZ3_SCALE);
-  if (l.lane < 16) /* an operand has 16 classes; missing classes are 0 */
+  if (l.lane < 16) /* an operand has room for 16 classes; unused classes are 0 */
     unrolled (i, 2) {
       uint16_t *to = (i ? s.heads[rank] : s.head).dz3[l.group] + l.lane;
       to[0] = terms & 0xffff, to[16] = terms >> 16;
@@ -191,7 +191,7 @@ __device__ inline void finish_row(const Job &job, Shared &s, int step, const Lan
 __device__ inline void make_dz3(const Job &job, Shared &s, int step, int turn) {
   const Lanes l = lanes();
   const int rank = cluster_rank(), c = l.thread % GROUP;
-  receive(s, NEW_W3, turn, l.thread); /* once W3 has come, every block has room for Z2 */
+  receive(s, NEW_W3, turn, l.thread); /* a block that has sent W3 has room for parts of Z2 */
   const int to = (l.warp + rank) % BLOCKS;
   if (l.lane == 0 && to != rank)
     copy_to_block(s.z2_in[rank], s.z2_out[to], sizeof(Z2), &s.came[PARTS_OF_Z2], to);

@@ -24,9 +24,9 @@ constexpr float PIXEL = 16777216; /* a half whose bits are the byte b has the va
 /* A sum in update_w1() times GRADIENT is the gradient times W1_SCALE. */
 constexpr float GRADIENT = PIXEL * W1_SCALE / (256 * DZ1_SCALE);
 constexpr uint16_t HALF_64 = 0x5400; /* H_SCALE as a half */
-constexpr float FP16_END = 65520;    /* fp16 rounds numbers from here on to infinity */
+constexpr float FP16_END = 65520;    /* numbers of this size or larger become infinity in fp16 */
 
-/* The layout of terms, in bytes. W1: a k-step is two halves of 8 inputs. A half is five matrices of
+/* The layout of terms, in bytes. W1: a k-step (16 inputs) is two halves. A half is five matrices of
    8 x 8: high terms of units 0 to 7, their low terms, high terms of units 8 to 15, their low terms,
    both terms of units 16 to 19. W2: eight rows are three matrices of high terms, then three of low
    terms. H1: a row has 24 high terms, 24 low terms and a gap against bank conflicts. */
@@ -44,11 +44,11 @@ typedef float OwnH2[OWN_ROWS][OWN_COLUMNS];           /* H2: four rows, one bloc
 typedef uint32_t TermsOfW3[HIDDEN2 + 1][CLASSES + 2]; /* (column, class); column HIDDEN2 is 0 */
 typedef float Z2[OWN_ROWS][HIDDEN2];
 
-/* The kernel's argument. Index 0 of `rows` and of the results is the launch's first step. */
+/* The kernel's argument. `rows` and the results begin with the launch's first step. */
 struct Job : ManyJob {
-  int steps, short_step; /* short_step: the step that has fewer rows than a batch, or -1 */
-  float mean, last_mean; /* 1 / (rows in a full step); 1 / (rows in short_step) */
-  float *w2;      /* (BLOCKS, 8, THREADS): a thread's four weights of W2, then their momenta */
+  int steps, short_step; /* short_step: the last step if it is shorter than a batch, else -1 */
+  float mean, last_mean; /* mean: 1 / batch; last_mean: 1 / (rows of the last step) */
+  float *w2;      /* (BLOCKS, 8, THREADS): four weights of W2 per thread, then their momenta */
   uint32_t *rows; /* (steps, ROWS), written by pack_kernel() */
 };
 __device__ inline const uint32_t *rows_of(const Job &job, int step) {
@@ -80,9 +80,9 @@ struct alignas(128) Shared {
   OwnH2 h2_in[BLOCKS];
   Head head;
   OwnH2 h2_out[BLOCKS];
-  TermsOfW3 w3[2]; /* W3 of this step and of the next step */
+  TermsOfW3 w3[2]; /* [step % 2]: W3 in this step; the other one: W3 in the next step */
   uint32_t w3_out[OWN_COLUMNS][CLASSES + 2];
-  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* index 0: weights; 1: momenta; last column: b3 */
+  float own_w3[2][CLASSES][OWN_COLUMNS + 1]; /* [0]: weights, [1]: momenta; last column: b3 */
   float last_w1[2][16][UNITS], b1[2][UNITS], b2[2][HIDDEN2], b3[CLASSES + 2];
   uint32_t rows[4][OWN_ROWS]; /* [step % 4]: dataset row and label of each of the block's rows */
   uint64_t came[4];           /* the barrier of each Exchange */
@@ -92,14 +92,14 @@ static_assert(sizeof(Shared) <= 232448, "what a block of compute capability 9.0 
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* A thread's place: warp `w` of warpgroup `group`, lane 4 g + q. For operands of tensor cores PTX
-   calls g groupID and q threadID_in_group. */
+/* A thread's place: lane 4 g + q of warp `w` of warpgroup `group`. Where PTX describes operands of
+   tensor cores, g is called groupID and q is called threadID_in_group. */
 struct Lanes {
   int thread, lane, warp, group, w, g, q;
 };
 
-/* Returns this thread's place. Each phase calls this again; otherwise the compiler would keep the
-   addresses of all phases in registers. */
+/* Returns this thread's place. Each phase of a step calls lanes() again. Otherwise the compiler
+   would keep the addresses of all phases in registers. */
 __device__ inline Lanes lanes() {
   int t = threadIdx.x;
   asm volatile("" : "+r"(t));
