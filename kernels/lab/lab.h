@@ -141,8 +141,8 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* the ladder from its first rung to its last */
   int rung_count;
-  /* All rungs are timed at the first size, the last rung and the libraries at every size. A 0 ends
-     the list. */
+  /* All rungs are timed at the first size. At the other sizes only the last rung and the libraries
+     are timed. A size of 0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests choose each dimension from 1 to this value */
   /* Returns why a size is refused (a clause), or NULL if it is accepted. If the pointer `refuse` is
@@ -151,7 +151,7 @@ typedef struct {
   /* Returns the number of elements of input `array`, or of the output if `array` is -1. If `count`
      is NULL, every array has as many elements as the product of the dimensions. */
   int64_t (*count)(int problem, LabSize size, int array);
-  bool on_host;               /* the topic copies between host and device */
+  bool on_host;               /* the inputs and the output are in host memory */
   const char *predicted_name; /* names what rung->predicted() returns; NULL if no rung predicts */
   LabCount counted;
   /* What each sweep varies, and the unit: "offset, bytes; stride, words". */

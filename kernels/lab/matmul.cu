@@ -1,7 +1,7 @@
 /* Matrix multiplication (gemm): C (m, n) = A (m, k) B (k, n), row-major, any m, n, k. Each rung
    reads more operands of its multiply-adds from nearer memory: from shared memory, then from
-   registers. It predicts wavefronts of shared memory (docs/lab/matmul.md). The rungs for `bf16` are
-   in matmul_mma.cu and matmul_hopper.cu, and use tensor cores. */
+   registers. Rungs predict wavefronts of shared memory (docs/lab/matmul.md). The rungs for `bf16`
+   are in matmul_mma.cu and matmul_hopper.cu, and use tensor cores. */
 #include "lab/cublas.cuh"
 #include "lab/matmul_tile.cuh"
 

@@ -174,7 +174,7 @@ template <int BLOCKS> struct Block {
 };
 
 /* C = A B. Each multiprocessor has one block, which computes tile after tile of 128 x 256. One
-   thread copies. Two warpgroups multiply and store; they get registers of the producer's warpgroup.
+   thread copies. Two warpgroups multiply and store. The third warpgroup gives them registers.
    A stage has two mbarriers: one says that its slab has arrived, the other that its slab may be
    overwritten. BLOCKS is 1 in the rung `specialised` and 2 in the rung `clusters`. In `clusters`,
    two blocks have tiles in the same columns, and each copies half of B's slab to both blocks. */

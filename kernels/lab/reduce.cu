@@ -58,12 +58,12 @@ struct InterleavedDivergent : Tree<InterleavedDivergent> {
   static __device__ void to(float *v, int t, int step) {
     if (t % (2 * step) == 0) v[t] += v[t + step];
   }
-  /* A step is two reads and a write: by 8 warps in five steps, then by 4, 2 and 1 warps. */
+  /* A step: each working warp reads twice, writes once. 8 warps work in 5 steps, then 4, 2, 1. */
   static constexpr int WAVEFRONTS = 8 + 3 * (5 * 8 + 4 + 2 + 1) + 1;
 };
 
-/* Rung 2. The first threads do the additions of rung 1, so a whole warp works or rests. But lanes
-   access words that are 2, 4, 8, ... apart, so several lanes access the same bank. */
+/* Rung 2. The first threads do the additions of rung 1, so each warp works or rests as a whole. But
+   lanes access words that are 2, 4, 8, ... apart, so several lanes access the same bank. */
 struct InterleavedConflicts : Tree<InterleavedConflicts> {
   static __device__ void to(float *v, int t, int step) {
     const int at = 2 * step * t;

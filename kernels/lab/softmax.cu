@@ -59,7 +59,7 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
 template <int LANES, class T, class Combine> __device__ T shuffle(T value, Combine combine) {
   value = lab_shuffle < LANES < 32 ? LANES : 32 > (value, combine);
   if constexpr (LANES > 32) {
-    __shared__ T part[LANES / 32]; /* one array per type Combine */
+    __shared__ T part[LANES / 32]; /* each type Combine has its own array */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (lane == 0) part[warp] = value;
     __syncthreads();
@@ -114,7 +114,7 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int LANES = LANES_, WORDS = WORDS_;
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */
   static constexpr int BLOCK = LANES * ROWS;
-  /* Blocks per SM: 1024, 1280 or 2048 threads, with 64, 48 or 32 registers each. */
+  /* Blocks per SM. An SM holds 1024, 1280 or 2048 threads of 64, 48 or 32 registers each. */
   static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
 };
 
@@ -176,7 +176,7 @@ struct Pair {
   float largest, sum;
 };
 
-/* Stands for merging, where lab_shuffle() takes a way to combine. */
+/* Tells lab_shuffle() to combine two Pairs by merging them. */
 struct Merge {};
 template <int LANES> __device__ Pair lab_shuffle(Pair pair, Merge) {
   const float largest = ::lab_shuffle<LANES>(pair.largest, LabLargest());
@@ -217,8 +217,8 @@ template <class Method> cudaError_t launch_registers(const LabCall *call) {
   });
 }
 
-/* Predicts requested 32-byte sectors, relative to reading and writing each sector once. Reading
-   three times and writing once makes 2. Lanes a row apart request up to 8 times as many. */
+/* Predicts requested 32-byte sectors, relative to reading and writing each sector once. Three reads
+   and one write make 2. Lanes that are a row apart multiply this by up to 8. */
 double apart_sectors(const LabCall *call) {
   return 2.0 * (double)std::min<int64_t>(call->size.dim[1], 8);
 }

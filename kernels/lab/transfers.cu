@@ -131,7 +131,7 @@ cudaError_t launch_both_ways(const LabCall *call) {
   return queue.finish();
 }
 
-/* The number of chunks in rungs without a sweep. They take the time of 34 stages, ideally 32. */
+/* The number of chunks in rungs without a sweep. 32 chunks take the time of 34 stages. */
 constexpr int CHUNKS = 32;
 
 /* Queues chunk i on stream i % STREAMS. A stream runs the three stages of a chunk in order. */

@@ -120,8 +120,8 @@ cudaError_t launch_words(const LabCall *call) {
   return launch<words, SIDE, SIDE, WORDS, WORDS>(call);
 }
 
-/* cuBLAS is column-major, so it sees our input as columns x rows. Its second matrix is multiplied
-   by 0; `in` serves as a valid pointer. */
+/* cuBLAS is column-major, so it sees our input as columns x rows. It adds a second matrix times 0.
+   The pointer to that matrix must be valid, so it is `in`. */
 cudaError_t launch_cublas_geam(const LabCall *call) {
   return lab_cublas(call, [=](cublasHandle_t handle) {
     const int rows = (int)call->size.dim[0], columns = (int)call->size.dim[1];
@@ -133,7 +133,7 @@ cudaError_t launch_cublas_geam(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
-/* Predicts wavefronts per request to the tile (in the rung `words`, per eight lanes). */
+/* Predicts wavefronts per request to the tile; the rung `words` predicts them per eight lanes. */
 const LabRung rungs[] = {
     {"thread-a-row",
      "One thread per row: too few threads, and each load of a warp touches 32 sectors",

@@ -6,7 +6,7 @@
 
 namespace {
 
-constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* 2^-24 for float32, the rest for double */
+constexpr double UNIT = 0x1p-24 * (1 + 0x1p-20); /* 2^-24 for float32; the factor for double */
 
 constexpr float FACTOR = 1.7f;
 /* All four bytes of the float are 0x3f, so that cudaMemset, which sets bytes, can write it. */
@@ -31,7 +31,7 @@ template <int PROBLEM> void reference(const LabRange *r) {
     r->expected[i] = result_of<PROBLEM>(x, y);
     r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product rounds, too */
-    /* The CUDA guide allows 2 ulp. An ulp is at most 2 UNIT of the result, and at least 2^-149. */
+    /* The CUDA guide allows 2 ulp. An ulp is at most 2 UNIT |expected|, and at least 2^-149. */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
   }
 }
@@ -93,8 +93,8 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
 /* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
    Thread: every n-th element, where n is the number of threads of the grid. So in every step
    neighbouring lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 5 uses
-   words of 16 bytes (arrays are aligned, see lab.h); the elements after the last word have a thread
-   each. Rung 6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
+   words of 16 bytes (arrays are aligned, see lab.h); each element after the last word has its own
+   thread. Rung 6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
 
 /* Four times the 8 blocks that fit on a multiprocessor. When a block ends, another starts. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;

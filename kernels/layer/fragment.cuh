@@ -177,7 +177,7 @@ struct FloatCores {
     return B::ALONG_K ? lane_in_group() + 4 * (e % 4) : 4 * lane_in_group() + e % 4;
   }
 
-  /* Returns where value `at` of a line is. Words are swizzled: lanes read from different banks. */
+  /* Returns where value `at` of a line is. Words are swizzled so that lanes use different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
     const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
     return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;

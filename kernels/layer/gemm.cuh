@@ -95,7 +95,7 @@ __device__ void small_tile(A a, B b, int m, int n, int depth, const Epilogue &ep
 
 /* ---- medium tiles ------------------------------------------------------------------------- */
 
-/* A medium tile: DOWN x WIDE pieces of 16 x 16. A value is split once for several pieces. */
+/* A medium tile: DOWN x WIDE pieces of 16 x 16. A value's terms serve several pieces. */
 template <int DOWN_, int WIDE_> struct MediumShape {
   static constexpr Tile TILE = MEDIUM;
   static constexpr int DOWN = DOWN_, WIDE = WIDE_, ROWS = 16 * DOWN, COLUMNS = 16 * WIDE;

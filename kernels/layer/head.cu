@@ -89,14 +89,14 @@ struct Head {
   float *d_z = nullptr, *d_dz = nullptr, *d_dx = nullptr; /* (rows, classes) twice, (rows, in) */
   Terms dz = {}, dx = {}; /* planes to write instead of d_dz and d_dx */
   int in = 0, classes = 0;
-  float scale = 1.0f; /* dropout's factor: X was multiplied by it, dX will be */
+  float scale = 1.0f; /* dropout's factor: X contains it, dX is multiplied by it */
   Target target = {};
 };
 
 /* Computes the layer forward and backward. Block: WARPS / SHARERS rows. SHARERS warps share a row.
    Thread: every (32 * SHARERS)-th input of the row, at most VALUES. A row reads 4 bytes per input,
-   a block 4 bytes per weight. Per class and per input, a row writes 4 bytes (2 TERMS bytes if to
-   planes). A row takes 4 * in * classes operations. */
+   a block 4 bytes per weight. A row writes 4 bytes per class and per input, or 2 TERMS bytes if it
+   writes planes. A row takes 4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {

@@ -103,7 +103,7 @@ __device__ inline void barrier_wait(uint64_t *barrier, uint32_t parity) {
 struct MatrixPlanes {
   const void *d;
   int terms, rows, columns; /* columns: without padding */
-  size_t pitch, plane;      /* from row to row and from plane to plane, in values */
+  size_t pitch, plane;      /* distances between rows and between planes, in values */
 };
 
 /* Describes `of` to the copy engine. A box is (terms, high, wide) values; `wide` is 32 or 64. */
@@ -152,7 +152,7 @@ __device__ inline void copy_box(void *shared, const CUtensorMap *map, int plane,
                : "memory");
 }
 
-/* Starts to copy a box to the same place in both blocks of a pair; each has its own `barrier`. */
+/* Starts to copy a box to the same place in two blocks. Each block's `barrier` counts its bytes. */
 __device__ inline void copy_box_to_both(void *shared, const CUtensorMap *map, int plane, int row,
                                         int column, uint64_t *barrier) {
   asm volatile(
@@ -167,7 +167,7 @@ __device__ inline void shared_is_written() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Starts to copy to where `to` is in block `rank`. The `barrier` of that block counts the bytes. */
+/* Starts to copy to the place of `to` in block `rank`. That block's `barrier` counts the bytes. */
 __device__ inline void copy_to_block(const void *to, const void *from, int bytes, uint64_t *barrier,
                                      int rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], "

@@ -30,7 +30,7 @@ __global__ void pixel_planes(BatchView batch, uint16_t *d, int pitch, int in) {
                                                                   words[3]};
 }
 
-/* Splits floats into planes. A thread splits two: each takes 4 bytes to read, 2 TERMS to write. */
+/* Splits two floats per thread into planes: reads 4 bytes per float, writes 2 TERMS bytes. */
 template <int TERMS> __global__ void split_kernel(const float *d_from, Terms of, size_t pairs) {
   const size_t thread = (size_t)blockIdx.x * PLANE_THREADS + threadIdx.x;
   const int across = (of.columns + 1) / 2;

@@ -56,8 +56,8 @@ struct MomentumUpdate : Updated {
   }
 };
 
-/* The epilogue of every block. If splits share a tile, it stores the gradient of one split; if not,
-   it updates W and b. One epilogue for both cases halves the compile time. */
+/* The epilogue of every block. If a tile has several splits, each block stores the gradient of its
+   split. Otherwise the block updates W and b. One epilogue for both halves the compile time. */
 struct PartialOrUpdate {
   MomentumUpdate update;
   float *d_partial; /* (ROWS, COLUMNS); NULL if the tile has no splits */
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
     update_layer<TERMS, false>(share, batch, update, block, shared);
 }
 
-/* Sets `share`: divides a layer among blocks. Returns false if an argument is invalid. */
+/* Sets `share` to a division of a layer among blocks. Returns false if an argument is invalid. */
 bool share_out(const LayerUpdate &layer, int rows, Share &share) {
   if (!layer.d_dz || !valid_update(layer)) return false;
   share.layer = layer;

@@ -43,7 +43,7 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, const Gpu &gp
    tile on a multiprocessor that has two tiles. A tile that is alone waits for its own loads: its
    stage takes 1 + ALONE. Small tiles spread more evenly over the multiprocessors but read twice as
    much: a stage of four small tiles takes PACE. Finishing a large tile takes FINISH. The constants
-   fit 216 launches on an H200, which take 0.02% longer than with the best tile for each. */
+   fit 216 launches on an H200. The best tile for each launch would save 0.02% of their time. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, const Gpu &gpu) {
   constexpr double ALONE = 0.3, PACE = 1.25, FINISH = 4;
   if (mma_side) return mma_side == LargeTile::SIDE;

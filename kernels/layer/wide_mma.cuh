@@ -119,8 +119,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
     const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
-  /* Loads the fragment that is 16 i sides and 16 * step k after the first fragment. The exclusive
-     or moves along a line, because lines are swizzled by exclusive or. */
+  /* Loads the fragment that is 16 i sides and 16 * step k after the first fragment. An exclusive or
+     moves the address along a line, because lines are swizzled by exclusive or. */
   __device__ void load(int i, int step, int term, uint32_t (&out)[4]) const {
     if constexpr (MAJOR == ALONG_K)
       ldmatrix_x4(out, (at ^ 32 * step) + i * 16 * S::LINE_BYTES + term * S::BYTES);
