@@ -11,8 +11,8 @@ using namespace wgmma;
 
 namespace {
 
-/* Describes the first `columns` columns of planes to the copy engine. A copy has BLOCK values along
-   k of `sides` rows or columns of C, as `terms` terms. */
+/* Describes the first `columns` columns of planes to the copy engine. A copy moves
+   one box: BLOCK values along k of `sides` rows or columns of C, in `terms` terms. */
 cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
                      CUtensorMap *map) {
   const MatrixPlanes of = {
