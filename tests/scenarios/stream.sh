@@ -1,4 +1,4 @@
-# Tests that streaming takes the same memory for $STREAM_ROWS rows as for $STREAM_TIMES times as many.
+# Tests that streaming takes no more memory if a file has $STREAM_TIMES times $STREAM_ROWS rows.
 count=${STREAM_ROWS:-20000} # more rows than are ever read ahead
 times=${STREAM_TIMES:-3}
 stream='--device cpu --threads 2 --epochs 1 --resident no --hidden 16 --quiet --test digits_test.csv'

@@ -1,5 +1,5 @@
-# Every program says what is wrong with its command line, prints its help, and reports if it cannot
-# print. tests/test_options.c tests the rules for values, letters and arguments.
+# Tests that every program says what is wrong with its command line, prints its help, and reports if
+# standard output fails. tests/test_options.c tests the rules for values, letters and arguments.
 
 # Each line has a program, its message, and the arguments that the program refuses.
 cat >wrong <<'END'

@@ -102,7 +102,7 @@ case_ "a competition's files" # they have a header, and test rows without labels
 printf 'pixel0,pixel1\n1,2\n200,100\n' >unlabelled.csv
 fails 1 'unlabelled.csv has no label column' $N --test unlabelled.csv
 said '--validation 0.1'
-# $N gives neither --test nor --validation, and the folder data/ does not exist.
+# The options in $N have neither --test nor --validation. The folder data/ does not exist.
 fails 1 'there is no test file: --validation 0.1 judges by a tenth of the rows of train.csv' $N
 prints 0 '^test ' $N --validation 0.1 --epochs 20 --save k.st
 ok --load k.st --device cpu --predict unlabelled.csv --output k.csv

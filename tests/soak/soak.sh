@@ -2,11 +2,11 @@
 # It runs for $MINUTES; $SEED is the seed of the first case.
 #
 # Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
-# rows from gzip files, with a random number of threads and, unless it would change the order of rows,
-# a random --resident. Signals, SIGKILL among them, end way b at random moments. It is then resumed
-# with a new number of threads. Both ways must give the same saved networks, best networks and
-# predictions and, without SIGKILL, the same logs. After a signal other than SIGKILL, a run prints one
-# sentence and leaves no temporary file.
+# rows from gzip files, with a random number of threads. Its --resident is random, too, unless that
+# would change the order of rows. Signals, also SIGKILL, end way b at random moments. It is resumed
+# with another number of threads. Both ways must give the same saved networks, best networks and
+# predictions. They must give the same logs if no SIGKILL was sent. After a signal other than SIGKILL, a run
+# prints one sentence and leaves no temporary file.
 #
 # The seed grows by 1 with each case. The first case that fails ends the scenario. Its folder is kept;
 # the file `commands` in it lists the runs.
@@ -24,10 +24,10 @@ mkdir -p "$place"
 cd "$place"
 echo "soak: seed $first, in $place"
 
-# ---- random choices: functions set variables, because RANDOM in $(...) ignores the seed ------
+# ---- random choices: set variables instead of printing, because RANDOM in $(...) ignores the seed
 
 chance() { ((RANDOM % 100 < $1)); }
-# draw NAME LOW HIGH sets variable NAME to a random size, more often to a small one than to a large one.
+# draw NAME LOW HIGH sets variable NAME to a random size. Small sizes are more frequent.
 draw() {
   local most=$3
   while ((most / 2 > $2 && RANDOM % 2)); do most=$((most / 2)); done
@@ -57,7 +57,7 @@ launch() {
   echo "mlp-train $*" >>commands
   start "$@"
 }
-# ends_within SECONDS fails unless the run ends in time. The run may leave temporary files only after SIGKILL.
+# ends_within SECONDS checks that the run ends in time. Only SIGKILL may make it leave temporary files.
 ends_within() {
   { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
@@ -65,8 +65,8 @@ ends_within() {
   [ $status != 137 ] || rm -f ./*.tmp.*
   absent ./*.tmp.*
 }
-# settled succeeds if the last run ended without an error. It also accepts two errors: the loss
-# diverged, or the run was resumed when nothing was left to train.
+# settled succeeds if the last run ended without an error. It accepts two errors: the loss diverged,
+# or a resumed run had nothing left to train.
 settled() {
   if grep -qE ' is already trained for | stopped early: ' err; then status=0 && : >err; fi
   if [ $status = 1 ]; then grep -qF ': try a lower --lr' err; else [ $status = 0 ] && [ ! -s err ]; fi
@@ -76,7 +76,7 @@ whole() {
   ends_within $END
   settled || die "the last command: status $status, it said: $(cat err)"
 }
-# interrupted MICROSECONDS ARGUMENT... starts a run and signals it within MICROSECONDS. Succeeds if the signal ended the run.
+# interrupted MICROSECONDS ARGUMENT... starts a run and sends it a signal within MICROSECONDS. Succeeds if the signal ended the run.
 interrupted() {
   pick INT TERM HUP QUIT USR1 XCPU KILL
   launch "${@:2}"
@@ -92,8 +92,8 @@ interrupted() {
   fi
   ((++signals))
 }
-# resumed MICROSECONDS ARGUMENT... runs way b (see the top), ends it by up to three signals, and resumes
-# it after each. A signal comes within MICROSECONDS, the time that way a took.
+# resumed MICROSECONDS ARGUMENT... runs way b (see the top), interrupts it up to three times, and resumes
+# it each time. A signal comes within MICROSECONDS, the time that way a took.
 resumed() {
   local words=("${@:2}")
   for ((times = RANDOM % 4; times > 0; times--)); do

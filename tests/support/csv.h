@@ -30,9 +30,9 @@ static inline Table new_table(size_t room, size_t inputs) {
                  .labels = allocate(room + 1, sizeof(uint16_t))};
 }
 
-/* Appends up to `rows` of the reader's rows to the table and returns dataset_read's result. Checks
-   that dataset_read writes neither to the gaps between rows nor to unfilled rows. The memory comes
-   from aligned_alloc because some tests make malloc fail. */
+/* Appends the reader's next rows, at most `rows`, to the table. Returns dataset_read's result.
+   Checks that dataset_read writes neither to the gaps between rows nor to unfilled rows. Calls
+   aligned_alloc because some tests make malloc fail. */
 static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
   enum { GAP = 3, POISON = 0xa5 };
   const size_t inputs = table->inputs, stride = inputs + GAP;
@@ -53,7 +53,7 @@ static inline bool read_on(DatasetReader *reader, Table *table, size_t rows) {
 /* Thread counts to test. */
 static const int thread_counts[] = {1, 2, 5, 16};
 
-/* Options that read_table adds to its arguments when it opens the file. A test may change them. */
+/* The options with which read_table opens the file. A test may change them. */
 static DatasetConfig reading = {.classes = 10};
 
 static Table got; /* the rows that read_table has read */
@@ -88,8 +88,8 @@ static inline void assert_read_rows(const Table *expected) {
 typedef struct {
   const char *text;
   const char *rows; /* the expected rows, each as "label,pixel,...;" */
-  int line, column; /* expected place of the error; 0 if the message names no place */
-  const char *what; /* expected error message without path and place, or NULL */
+  int line, column; /* expected line and column in the message; 0 if it does not name them */
+  const char *what; /* expected message after path, line and column; NULL: no error */
 } CsvCase;
 
 /* Writes a file of the first `length` bytes of row.text, which may contain zeros. Checks the result
@@ -115,7 +115,7 @@ static inline void expect(CsvCase row) {
   expect_bytes(strlen(row.text), row);
 }
 
-/* Opens the file for 10 classes. Returns NULL on an error; open_reader then fails the test. */
+/* Opens the file for 10 classes. Returns NULL on an error. */
 static inline DatasetReader *try_reader(int threads, size_t ahead, Error *why) {
   return dataset_open(
       &(DatasetConfig){.path = path, .classes = 10, .threads = threads, .ahead = ahead}, why);

@@ -23,7 +23,7 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"   /* most functions ignore arguments */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* nvcc's functions have no prototypes */
 
-static cudaError_t last; /* the value that cudaGetLastError returns next */
+static cudaError_t last; /* what the next call of cudaGetLastError returns */
 
 static bool is(const char *kind) {
   const char *asked = getenv("CUDA_STAND_IN");
@@ -133,7 +133,7 @@ TRIES(cudaEventSynchronize, , cudaEvent_t event)
 TRIES(cudaEventQuery, , cudaEvent_t event)
 DOES(cudaEventDestroy, free(event), cudaEvent_t event)
 TRIES(cudaStreamBeginCapture, , cudaStream_t stream, enum cudaStreamCaptureMode mode)
-/* Creates a graph even if the call fails. The caller must always destroy the graph. */
+/* Creates a graph even if the call fails. So a caller that does not destroy it leaks memory. */
 DOES(cudaStreamEndCapture, *graph = take(1), cudaStream_t stream, cudaGraph_t *graph)
 CALL(cudaGraphInstantiate, cudaErrorMemoryAllocation, *out = take(1), cudaSuccess,
      cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
@@ -145,7 +145,7 @@ DOES(cudaGraphExecDestroy, free(graph), cudaGraphExec_t graph)
 
 static const void *sum_kernel; /* state.cu's kernel that counts rows */
 
-/* Before main, nvcc's code in each kernel file calls these functions to register kernels. */
+/* Code that nvcc adds to each kernel file calls these functions before main to register kernels. */
 void **__cudaRegisterFatBinary(void *image) {
   return NULL;
 }
@@ -211,8 +211,8 @@ LAUNCHES(cudaLaunchCooperativeKernel, cudaErrorCooperativeLaunchTooLarge, const 
 LAUNCHES(__cudaLaunchKernel, cudaErrorLaunchOutOfResources, cudaKernel_t kernel, dim3 grid,
          dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 
-/* A launch by <<< >>> calls two functions. The first one would store the launch's four arguments,
-   and the second one fetches them. */
+/* A launch by <<< >>> calls these two functions. CUDA's first one stores the four arguments between
+   <<< and >>>; its second one returns them. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   return 0;
 }

@@ -1,5 +1,5 @@
 /* Shared by the tests of engines: the levels of fusion, networks, rows to train on, and functions
-   that use an engine only through engine.h. An error in them fails the running cmocka test.
+   that use an engine only through engine.h. An error in these fails the running cmocka test.
 
    If the environment variable TEST_QUICK is set, only small networks are tested. */
 #pragma once
@@ -44,7 +44,7 @@ static inline int tested_levels(void) {
 enum { MOST_ENGINES = 16 };
 static Engine *engines[MOST_ENGINES];
 
-/* Returns the element of engines[] that holds the engine, or a free element for NULL. */
+/* Returns the element of engines[] that holds the engine. If `engine` is NULL: a free element. */
 static inline Engine **place_of(const Engine *engine) {
   foreach (place, engines)
     if (*place == engine) return (Engine **)place;
@@ -82,16 +82,16 @@ typedef struct {
   bool flips;     /* true if rounding may change the sign of a ReLU's input: see assert_near
                      in test_engine_results.c */
   bool quick;
-  int lit; /* from -1 to 7; with a larger value, make_data sets fewer pixels to 0 */
+  int lit; /* from -1 to 7; the larger it is, the fewer pixels make_data sets to 0 */
 } Case;
 
-/* Usual values of a Case's fields from learning_rate to quick, with n steps. */
+/* Usual values of the fields of Case, from learning_rate to quick; n is the number of steps. */
 #define USUAL(n) 0.05f, 0.9f, 1e-3f, n, 3, false, false
 
 enum { CASES = 11, MNIST = 0, SHORT = 3 };
 
-/* If `flips` is false, the case's seed was chosen so that, in all steps of the reference, every
-   input of a ReLU is at least 2e-5 away from 0. */
+/* If a case's `flips` is false, its seed was chosen so that every input of a ReLU, in all steps of
+   the reference, is at least 2e-5 away from 0. */
 static const Case cases[CASES] = {
     {"mnist", 784, {300, 100}, 2, 10, 64, 1000, 0.05f, 0.9f, 0.0f, 50, 1, true, false, 0},
     {"mnist, plain SGD", 784, {300, 100}, 2, 10, 64, 1000, 0.1f, 0.0f, 0.0f, 50, 1, true, false, 0},
@@ -106,14 +106,14 @@ static const Case cases[CASES] = {
     {"batch of 1", 50, {33, 20}, 2, 10, 1, 40, 0.01f, 0.5f, 0.0f, 50, 33, false, true, 0},
 };
 
-/* Returns a network that every level supports. Even with few rows per step, a GPU takes longer to
-   train a step than the host takes to queue a step. */
+/* Returns a network that every level supports. A GPU takes longer to train a step of it, even a
+   step of few rows, than the host takes to queue the step. */
 static inline const Case *busy_case(int level) {
   return &cases[quick() || level == CPU ? SHORT : MNIST];
 }
 
 /* Rows that a network can learn, because the label decides which pixels are more often bright. If
-   the case's `lit` is 0, a sixth of the pixels is not 0, as in MNIST. Rows have no gaps. */
+   the case's `lit` is 0, a sixth of the pixels is not 0, as in MNIST. */
 typedef struct {
   uint8_t *pixels; /* (rows, inputs) */
   uint16_t *labels;
@@ -271,9 +271,9 @@ static inline EngineSums collect(Engine *engine) {
 
 /* The results of training. */
 typedef struct {
-  float *parameters;     /* the first array; all arrays are in one block of memory */
-  float *momentum;       /* the second array; the optimizer's other arrays follow */
-  size_t floats, states; /* floats: size of each array. states: number of arrays after the first */
+  float *parameters;     /* the parameters; the optimizer's arrays follow in the same block */
+  float *momentum;       /* the first of the optimizer's arrays */
+  size_t floats, states; /* values in each array; number of the optimizer's arrays */
   EngineSums sums;
 } Outcome;
 
@@ -363,7 +363,7 @@ static inline Reference run_reference(const Case *c, EngineConfig config, const 
   return r;
 }
 
-/* Returns ||out - expected|| / ||expected - start||: the error relative to the distance that
+/* Returns ||out - expected|| / ||expected - start||: the error divided by the distance that
    training moved the values. A `start` of NULL stands for zeros. */
 static inline double way_error(const float *out, const double *expected, const double *start,
                                size_t count) {

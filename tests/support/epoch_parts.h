@@ -1,4 +1,4 @@
-/* Parts of level epoch's kernel in which tests plant faults. */
+/* The barriers and buffers of level epoch's kernel in which tests plant faults. */
 #pragma once
 
 #include "kernels.h"
@@ -12,12 +12,12 @@ extern "C" {
 typedef struct {
   const char *name;
   int id;
-  int elsewhere; /* not 0 if the network `little` also needs this barrier */
+  int elsewhere; /* not 0 if `little` of test_epoch_schedules.c also needs this barrier */
 } EpochBarrier;
 enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
 
-/* Two adjacent buffers of the mail. They start at packet `first`; each has `packets` packets. */
+/* Two adjacent buffers of the mail, from packet `first` on. Each has `packets` packets. */
 typedef struct {
   const char *name;
   size_t first, packets;
@@ -25,7 +25,7 @@ typedef struct {
 enum { EPOCH_BUFFERS = 3 };
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which);
 
-/* Returns the number of packets with logits. These packets come first in the mail, with stamps. */
+/* Returns the number of packets with logits. Only they have stamps. They come first in the mail. */
 size_t epoch_stamps(const TilesPlan *plan);
 
 #ifdef __cplusplus

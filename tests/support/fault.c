@@ -2,14 +2,14 @@
    library, even in calls by other libraries; cuda_stand_in.c replaces CUDA's functions. stdout and
    the streams of fopen and fdopen call these functions, too. The environment says what fails:
 
-     FAULT_AT=N     the Nth call since the process began fails
+     FAULT_AT=N     the Nth counted call since the process began fails
      FAULT_MORE=1   each later call of the same kind fails, too, as when a disk is full
-     FAULT_CUDA=1   only calls of the CUDA runtime count
+     FAULT_CUDA=1   only calls of the CUDA runtime are counted
      FAULT_TOLD=F   the name of the first function that fails is written to file F
 
-   FAULT_AT counts the first FEW calls from each place in the code, and then one call in MANY,
-   because stb makes ten thousand allocations in two places to encode a picture. OpenMP's calls
-   never fail, because OpenMP ends the process if it gets no memory or threads. */
+   Of each place in the code, the first FEW calls are counted, then one in MANY, because stb makes
+   ten thousand allocations in two places to encode a picture. OpenMP's own calls never fail,
+   because OpenMP ends the process if it gets no memory or threads. */
 #define _GNU_SOURCE /* for RTLD_NEXT, dladdr and fopencookie */
 #undef _FORTIFY_SOURCE
 #include <dlfcn.h>
@@ -33,13 +33,13 @@ typedef enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, CLOSE, MODE, THREAD, CUD
 /* The errno of each Kind, in that order. test_faults.c has the same values. */
 static const int causes[] = {ENOMEM, EMFILE, EIO, ENOSPC, EIO, EACCES, EIO, EPERM, EAGAIN, EIO};
 
-static unsigned long at; /* the value of FAULT_AT; 0, and no call fails, until begin() sets it */
+static unsigned long at; /* set by begin() to FAULT_AT's value; while it is 0, no call fails */
 static bool more, cuda_alone;
 static const char *told;
 static atomic_ulong count;
 static atomic_int broken = -1; /* the kind of the first call that failed, or -1 */
-/* True if FAULT_AT counts this thread's calls. It does not count calls by OpenMP's threads, nor
-   calls inside pthread_create. */
+/* True if FAULT_AT counts this thread's calls. False in OpenMP's threads and inside
+   pthread_create. */
 static _Thread_local bool counts;
 
 /* The function of the sanitizer or of the C library that this file replaces. */
@@ -53,7 +53,7 @@ static bool is_openmp(const void *caller) {
 
 enum { PLACES = 4096, FEW = 150, MANY = 211 };
 
-/* Returns true if this call of `caller` does not count (see FEW and MANY at the top). */
+/* Returns true if this call from the place `caller` is not counted (see FEW at the top). */
 static bool passed_over(const void *caller) {
   static struct {
     const void *caller;
@@ -103,8 +103,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
-/* Defines an allocation function. The original is the sanitizer's function if there is one, else
-   the C library's. The linker finds the original, because dlsym itself may allocate memory. */
+/* Defines an allocation function that calls the sanitizer's function if there is one, else the C
+   library's. The linker finds that function, because dlsym itself may allocate memory. */
 #define ALLOCATOR(name, parameters, arguments)                                                     \
   extern void *__libc_##name parameters;                                                           \
   extern void *__interceptor_##name parameters __attribute__((weak));                              \
@@ -124,7 +124,7 @@ void *fault_malloc(size_t size) {
   return real_malloc(size);
 }
 
-/* Replaces the sanitizer's strdup, which would not call the malloc above. */
+/* Replaces strdup, because the sanitizer's strdup would not call the malloc above. */
 char *strdup(const char *text) {
   const size_t size = strlen(text) + 1;
   char *copy = malloc(size);
@@ -161,7 +161,7 @@ ssize_t write(int file, const void *bytes, size_t size) {
   return file != STDERR_FILENO && FAILS(WRITE, "write") ? -1 : REAL(write)(file, bytes, size);
 }
 
-/* Closes the file even if the call must fail, as Linux does. */
+/* Closes the file even if the call must fail, because Linux does so, too. */
 int close(int file) {
   const bool failed = FAILS(CLOSE, "close");
   const int cause = errno;

@@ -17,7 +17,7 @@
 #include "support/network_reference.h"
 
 static cudaStream_t stream;
-static void *d_work; /* work memory that all update launches share, as in an engine */
+static void *d_work; /* work memory of all launches that update, as in an engine */
 
 /* ---- guarded memory ------------------------------------------------------------------------- */
 
@@ -149,13 +149,13 @@ static inline FIXTURE(kernels_close) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The same values, as float64 on the host and as float32 on the device, without a difference. */
+/* The same values twice: as float64 on the host and as float32 on the device. */
 typedef struct {
   double *host;
   float *d;
 } Values;
 
-/* Rounds `values` to float32 and copies them to the device. */
+/* Rounds `values` in place to float32 values and copies them to the device. */
 static inline Values both_sides(double *values, size_t count) {
   float *rounded = host(count * sizeof *rounded);
   reference_to_float(values, count, rounded);
@@ -195,11 +195,11 @@ typedef struct {
 /* ---- comparisons ---------------------------------------------------------------------------- */
 
 /* Returns the allowed relative error, in the Euclidean norm, of a float32 sum of `terms` products
-   that is rounded `others` more times. When products are added one by one, the k-th rounding is up
-   to 2^-24 of the k-th partial sum. Roundings are almost random, so their squares add. The measured
-   error of plain loops is a quarter of sqrt(terms) 2^-24. Each further rounding is up to 2^-24, and
-   all may have the same sign. A tf32 kernel fails: it rounds every factor by up to 2^-11, so its
-   error is 2e-4 for any number of terms. The bound is only 4e-6 even for 4096 terms. */
+   that is rounded `others` more times. When products are added one by one, the k-th rounding error
+   is up to 2^-24 of the k-th partial sum. The errors are almost random, so their squares add. The
+   measured error of plain loops is a quarter of sqrt(terms) 2^-24. Each further rounding adds up to
+   2^-24, and all may have the same sign. A tf32 kernel exceeds the bound, which is 4e-6 for 4096
+   terms: it rounds each factor by up to 2^-11, so its error is 2e-4 for any number of terms. */
 static inline double bound(int terms, int others) {
   return (sqrt(terms) + others) * 0x1p-24;
 }
@@ -208,15 +208,15 @@ static inline double bound(int terms, int others) {
    terms. `split` is the relative error of the splits. Tensor cores add 16 products at once and
    truncate the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores",
    2021). So errors have the same sign and grow with `terms`. If sums keep 2 bits more than float32,
-   the error should be terms * 2^-24 / 15. The bound allows terms * 2^-24 / 4. A kernel that uses
-   tf32 by mistake fails if `terms` is small. */
+   the error should be terms * 2^-24 / 15. The bound allows terms * 2^-24 / 4. If `terms` is small,
+   a kernel that uses tf32 by mistake exceeds the bound. */
 static inline double split_bound(double split, int terms, int others) {
   return bound(terms, others) + terms / 4.0 * 0x1p-24 + split;
 }
 
-/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. Two
-   bf16 add up to the float within 2^-18, three exactly. Two fp16 add up to it within 2^-22; a
-   single fp16 is within 2^-11. Kernels skip the product of the last terms: an equal error. */
+/* The relative error of a product of two floats, each split into `terms` bf16 or fp16 numbers. A
+   sum of two bf16 is within 2^-18 of the float, a sum of three is exact. A sum of two fp16 is
+   within 2^-22, a single fp16 within 2^-11. To skip the product of the last terms adds as much. */
 #define bf16_split(terms) ((terms) == 2 ? 3 * 0x1p-18 : 0)
 #define fp16_split(terms) ((terms) == 2 ? 3 * 0x1p-22 : 2 * 0x1p-11)
 
@@ -319,8 +319,8 @@ static inline uint32_t batch_row(const Batch *b, int r) {
 }
 
 /* Returns a batch. `left` is the number of rows from the step's first row to the end of the range.
-   If `left` is 0 or less, the range is over. The order is shuffled or ascending. Random pixels fill
-   the whole stride, so that the bytes after a row's inputs are not 0. */
+   If `left` is 0 or less, the step has no rows. Rows are in shuffled or ascending order. Random
+   pixels fill the whole stride, so that the bytes after a row's inputs are not all 0. */
 static inline Batch make_batch(int rows, int in, int classes, int left, bool shuffled,
                                uint64_t seed) {
   const uint32_t end = (uint32_t)rows + 50;
@@ -362,8 +362,8 @@ static inline BatchView with_momentum(const Batch *b, UpdateRule rule) {
                    (OptimizerRule){.momentum = rule.momentum, .weight_decay = rule.weight_decay});
 }
 
-/* Returns a batch of ten classes. The last third of its rows does not belong to the step. The
-   batch is shuffled for every second shape of for_all_shapes(). */
+/* Returns a batch of ten classes. The last third of its rows does not belong to the step. Its rows
+   are shuffled for every second shape of for_all_shapes(). */
 static inline Batch short_batch(Shape s, uint64_t seed) {
   return make_batch(s.rows, s.in, 10, s.rows - s.rows / 3, seed % 2000 == 0, seed);
 }
@@ -410,11 +410,11 @@ typedef struct {
   LayerInput input; /* the pixels of `batch`, or the float input x.d */
   Values x, w, b;   /* if the input is pixels, x holds the scaled pixels */
   double *z;        /* (rows, out): the reference's product of x and w, without b */
-  int roundings;    /* number of roundings of an output value besides those of its sum */
+  int roundings;    /* roundings of an output value besides its sum's: `others` of bound() */
 } Forward;
 
-/* Makes a layer's data. If the input is pixels, a third of the rows lie beyond the range's end. z
-   is computed from scaled pixels that are not rounded to float32. */
+/* Makes a layer's data. If the input is pixels, the last third of the rows does not belong to the
+   step. z is computed from scaled pixels that are not rounded to float32. */
 static inline Forward make_forward(Shape s, bool pixels, uint64_t seed) {
   const size_t count = x_count(s);
   Forward f = {.batch = short_batch(s, seed),
@@ -462,7 +462,7 @@ static inline void assert_updated(const char *what, Shape s, Values w, Values v,
 typedef struct {
   Shape shape;
   bool pixels;     /* true if the input is the batch's pixels */
-  Values x, dz;    /* x: as in Forward. dz: gradient of the output; 0 in rows after batch->filled */
+  Values x, dz;    /* input (see Forward); output gradient, 0 from row batch->filled on */
   double *dw, *db; /* the reference's gradients of w and b */
   Parameters p;
 } Layer;
@@ -486,7 +486,7 @@ static inline Layer make_layer(const Batch *batch, Shape s, bool pixels, uint64_
   return l;
 }
 
-/* Checks W, b and their momenta after an update. `split` is as in split_bound. */
+/* Checks W, b and their momenta after an update. See split_bound about `split`. */
 static inline void assert_layer_updated(const char *what, const Layer *l, UpdateRule rule,
                                         double split) {
   const Shape s = l->shape;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # kit.sh uses variables of scenario.sh, and sets variables for scenarios
-# kit.sh FOLDER makes the student kit in build/FOLDER, for scenarios of the exercise. Files built there are kept for the next
-# run, except those built from a student's kernels. If a compiler is missing, the scenario is skipped.
+# kit.sh FOLDER makes the student kit in build/FOLDER, for scenarios of the exercise. The next run reuses the files built
+# there, except those built from a student's kernels. If a compiler is missing, the scenario is skipped.
 graded=$TOP/build/$1
 kit=$graded/student-kit
 handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu

@@ -36,7 +36,7 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* The facts about a training step that label smoothing and dropout use. */
+/* What label smoothing and dropout need to know about a training step. */
 typedef struct {
   const Training *training; /* for label_smoothing and dropout */
   uint64_t key;             /* random key of dropout */
@@ -159,7 +159,7 @@ static void train_step(const EngineConfig *config, double *parameters, double *s
                        EngineSums *sums) {
   const Network *n = &config->network;
   const Training *training = &config->training;
-  double *average = training->ema > 0 ? parameters : NULL; /* moving average, or NULL */
+  double *average = training->ema > 0 ? parameters : NULL; /* moving average of the parameters */
   if (average) parameters = state + training_moments(training) * n->floats;
   double *x = reference_zeros(area(rows, n->size[0]), sizeof *x);
   double *gradient = reference_zeros(n->floats, sizeof *gradient);

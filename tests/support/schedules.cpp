@@ -12,7 +12,7 @@ DrawnLaunch drawn_launch;
 
 namespace emulated {
 
-static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* a lane uses only a page or two of it */
+static constexpr size_t SMALL_STACK = (32 << 10) + 320; /* lanes use only a page or two of it */
 static constexpr size_t MOST_LANES = 1 << 18;
 static constexpr int BARRIERS = 16, LOOKS = 24;
 
@@ -25,11 +25,11 @@ struct Barrier {
 /* A place for a packet in the mail. */
 struct Slot {
   uint32_t version; /* number of packets that have arrived here */
-  uint64_t due[2];  /* arrival time of the last packet sent to each half of the slot */
+  uint64_t due[2];  /* for each half of the slot: arrival time of the last packet sent there */
   std::vector<Lane *> waiting;
 };
 
-/* A version of a slot, and how many times a lane has read that version. */
+/* How many times a lane has read one version of a slot. */
 struct Look {
   Slot *slot;
   uint32_t version;
@@ -40,9 +40,9 @@ struct Look {
 struct Reader {
   int barrier;               /* the barrier that the lane waits at */
   Slot *slot;                /* the slot that the lane waits for */
-  uint32_t rounds[BARRIERS]; /* per barrier: 1 + the round in which the lane last arrived */
+  uint32_t rounds[BARRIERS]; /* for each barrier: 1 + the last round in which the lane arrived */
   Look looks[LOOKS];
-  unsigned next_look; /* the next of `looks` to overwrite */
+  unsigned next_look; /* index of the element of `looks` to overwrite next */
 };
 
 struct alignas(128) Line {
@@ -51,8 +51,8 @@ struct alignas(128) Line {
 
 struct Late {
   uint64_t due, order;
-  size_t slot, bytes; /* bytes: 16, or 8 for half a packet */
-  int half;           /* 1 if these 8 bytes are a packet's second half, otherwise 0 */
+  size_t slot, bytes; /* bytes: 16 for a whole packet, 8 for half a packet */
+  int half;           /* 1 if `packet` holds only the second half of a packet, otherwise 0 */
   unsigned char packet[16];
   bool operator<(const Late &other) const { /* puts the earliest packet on top of the queue */
     return due != other.due ? due > other.due : order > other.order;
@@ -60,16 +60,16 @@ struct Late {
 };
 
 /* How a launch is scheduled. The unit of time is one run of a warp. A run ends when the warp waits
-   or has run for long; a training step takes thousands of runs. A slow warp runs only if no other
-   warp can run and no mail is on its way. SAME_WARPS makes the same warps of all blocks slow. */
+   or has run for long. A training step takes thousands of runs. A slow warp runs only if no other
+   warp can run and no mail is on its way. SAME_WARPS: the slow warps of all blocks are the same. */
 struct Schedule {
   enum Slow { ONE_READER, WARPS, BLOCKS, SAME_WARPS } slow;
   uint32_t one_in;        /* probability that a warp is slow: 1 / one_in */
   int period;             /* the slow warps change every 2^period units of time */
-  uint32_t delay, rarely; /* a packet is up to `delay` late; 1 in `rarely`: up to 64 * delay late */
+  uint32_t delay, rarely; /* packets are up to `delay` late; 1 in `rarely` is up to 64 * delay */
 };
 
-/* The state of a launch. Warps are numbered across all blocks. */
+/* The state of a launch. Warp numbers count through all blocks. */
 struct Drawn {
   Schedule schedule;
   size_t warps_of_block, victim; /* victim: 1 + the slow warp of ONE_READER; 0 if there is none */
@@ -77,14 +77,14 @@ struct Drawn {
   std::vector<Line> shared; /* shared memory of each block */
   std::vector<Lane> lanes;
   std::vector<Reader> readers;
-  std::vector<Barrier> barriers; /* BARRIERS per block */
+  std::vector<Barrier> barriers; /* BARRIERS for each block */
   std::vector<bool> queued;      /* for each warp: true if it is in a queue */
   std::vector<Slot> slots;
   std::vector<Lane *> copied;    /* lanes that wait for a copy */
   std::vector<size_t> queues[2]; /* warps that can run: first normal, then slow warps */
   std::priority_queue<Late> late;
-  uint64_t time, drawn; /* drawn: number of random numbers so far */
-  uint64_t moves;       /* number of packets that arrived and of barrier rounds that ended */
+  uint64_t time, drawn; /* drawn: how many random numbers were drawn */
+  uint64_t moves;       /* packets that arrived plus barrier rounds that ended */
 };
 
 static Drawn *launch;
@@ -242,7 +242,7 @@ static void deliver_due(uint64_t time) {
 
 /* ---- a launch ------------------------------------------------------------------------------- */
 
-/* Runs a warp's lanes until all of them wait or have ended, or until they have run for long. */
+/* Runs a warp's lanes until each waits or has ended, or until they have run for long. */
 static void run(size_t warp) {
   Lane *first = &launch->lanes[warp * WARP];
   launch->queued[warp] = false;
@@ -291,13 +291,13 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* a lane may still wait although its packet has come */
+      wake_all(slot.waiting); /* it may wait although its packet has come: see emulator_load_mail */
   }
 }
 
 static void check_end() {
   for (const Lane &l : launch->lanes) {
-    uint64_t last; /* the far end of the stack; not 0 if the lane used the whole stack */
+    uint64_t last; /* the last word of the stack; not 0 if the lane used the whole stack */
     memcpy(&last, l.stack, sizeof last);
     if (last == 0) continue;
     add_line("the stack of a fiber is too small");
@@ -367,7 +367,7 @@ void emulator_arrive(int id, int threads, bool waits) {
   }
 }
 
-/* Changes the stamp or phase of a packet, or of half a packet, to that of another step. */
+/* Makes a packet, or half a packet, look like one of another step: changes its stamp or phase. */
 static void change_step(size_t index, unsigned char *packet, size_t bytes, int by) {
   if (index < drawn_launch.stamps) {
     packet[12] = (unsigned char)(packet[12] + by);
