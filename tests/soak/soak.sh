@@ -4,7 +4,7 @@
 # Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
 # rows from gzip files, with a random number of threads. Its --resident is random, too, unless that
 # would change the order of rows. Signals, also SIGKILL, end way b at random moments. It is resumed
-# with another number of threads. Both ways must give the same saved networks, best networks and
+# with a new random number of threads. Both ways must give the same saved networks, best networks and
 # predictions. They must give the same logs if no SIGKILL was sent. After a signal other than SIGKILL, a run
 # prints one sentence and leaves no temporary file.
 #
