@@ -20,7 +20,7 @@ skip() { echo "skipped: fresh: $*"; }
 
 [ "$(id -u)" = 0 ] || { skip 'only root can make a root folder'; exit; }
 command -v debootstrap >/dev/null || { skip 'it needs debootstrap, a package'; exit; }
-# Mounts are made in a namespace. They end with the last process of the namespace.
+# Checks that mounts can be made in a namespace. Such mounts end with the last process of the namespace.
 unshare --mount --pid --fork true 2>/dev/null || { skip 'this machine does not let us mount'; exit; }
 
 cache=$PWD/build/fresh
@@ -42,7 +42,7 @@ apart() {
   wait $!
 }
 
-# make_root RELEASE makes $cache/RELEASE if it is missing, from the first of apt's archives that has the release.
+# make_root RELEASE makes $cache/RELEASE if it is missing. It uses the first of apt's archives that has the release.
 make_root() {
   local root=$cache/$1 mirror script=sid proxy=
   [ ! -d "$root" ] || return 0
@@ -61,7 +61,7 @@ make_root() {
   chroot "$root.partial" useradd --create-home newcomer && mv "$root.partial" "$root"
 }
 
-# inside USER COMMAND... runs a command as USER in the checkout of the system in $work.
+# inside USER COMMAND... runs a command as USER. It runs in the checkout that is in the minimal system in $work.
 inside() {
   # shellcheck disable=SC2016 # the inner shell expands
   apart sh -c '

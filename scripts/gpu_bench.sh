@@ -10,7 +10,7 @@
 #   BATCHES   the batch sizes to time  [64,256,1024,4096]
 #   NETWORKS  how many of each of the first two networks to train at once  [16,64,256]
 #   RESULTS  another folder for these files  [docs/results]
-#   SECONDS_FOR_PEERS  the time after which no more measurements of peers are started  [200]
+#   SECONDS_FOR_PEERS  the seconds after which no more measurements of peers are started  [200]
 #   MNIST_SOURCE  see scripts/download_mnist.sh
 #
 # The exit status is 1 if mlp-bench or mlp-lab failed. The tables name peers that failed.
@@ -32,14 +32,14 @@ grep '"case":"epoch"' "$work/all.json" >"$work/networks.json"
 # Each framework runs in its own process, so that none suffers from another's memory pool, libraries or crash.
 seconds=$((${SECONDS_FOR_PEERS:-200} / 3))
 for options in {jax,torch}" --hidden $shapes --batches $batches" "jax --hidden $first --batches 64 --networks $networks"; do
-  # shellcheck disable=SC2086 # split into words
+  # shellcheck disable=SC2086 # $options is split into words
   timeout $((seconds + 45)) python3 scripts/compare_peers.py $options --seconds $seconds || \
     echo "gpu_bench: the comparison with $options ended early (the reason is above)" >&2
 done >"$work/peers.json"
 
 name=$(sed -n '1s/.*"device": *"\([^"]*\)".*/\1/p' "$work/levels.json" | short_name)
 to=$results/fusion-$name
-# A peer that is killed while it writes leaves an unfinished line.
+# Leaves out unfinished lines. A peer that is killed while it writes leaves such a line.
 grep -h '}$' "$work"/{levels,networks,peers}.json >"$to.json"
 ./mlp-bench --from "$to.json" --plot "$to.png" >"$work/tables.txt"
 echo "gpu_bench: wrote $to.json and $to.png"

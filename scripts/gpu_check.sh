@@ -10,8 +10,8 @@
 #               shared memory and fewer multiprocessors
 #
 # Writes docs/results/gpu-check.txt. Each part has a section with one line per result, which starts with PASS
-# or FAIL. A part that runs replaces its section. The other sections stay if they are from the same GPU and
-# sources. All output goes to build/gpu-check.log.
+# or FAIL. A part that runs replaces its section. The other sections stay if they are from the same GPU,
+# driver, CUDA and sources. All output goes to build/gpu-check.log.
 #
 #   PART          the parts to run, separated by spaces  [all]
 #   NVCC          the compiler of the CUDA Toolkit  [nvcc]
@@ -43,7 +43,7 @@ run() {
 }
 said() { cat "$section.txt"; }
 
-# beside CHECK ARGUMENT... starts a check in the background, at most JOBS at once. `wait` waits for all.
+# beside CHECK ARGUMENT... starts a check in the background. At most JOBS checks run at once.
 started=10000
 beside() {
   while [ "$(jobs -pr | wc -l)" -ge "$JOBS" ]; do wait -n; done
@@ -53,7 +53,7 @@ beside() {
 
 build() { run 1200 make -j"$(nproc)" SETUP=0 CUDA=1 "$@"; }
 
-# counts [NAME] prints "3 passed, 0 failed, 0 skipped" of program NAME or of all programs in the last run.
+# counts [NAME] prints the counts of program NAME, or the sums of all programs, in the output of the last `run`.
 counts() { said | sed -nE "s/^${1:+$1: }([0-9]+ passed, .*)/\1/p" | tail -n 1 | grep . || echo 'did not run'; }
 
 check_tests() {
@@ -77,7 +77,7 @@ check_tests() {
 # In level epoch, warps wait at one named barrier in several places of the code. synccheck reports this as
 # divergence, even for a correct kernel of two warps that does nothing else. racecheck does not know which
 # accesses such a barrier orders. So racecheck and synccheck run with one multiprocessor: too few for level
-# epoch. The lab does not have level epoch. It has a rung with clusters, which need more multiprocessors.
+# epoch. test_lab may use all: it does not run level epoch, and its rung with clusters needs several.
 sanitized='
   test_engine_results    1    memcheck initcheck synccheck
   test_many              1    racecheck=test_overflow memcheck
@@ -90,8 +90,8 @@ sanitized='
   test_members           1    memcheck
   test_lab               all  memcheck racecheck'
 
-# sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST] checks that there is no error, no hazard and no failed test.
-# Failed CUDA calls are not reported: programs check their own calls, and failures inside a library are not ours.
+# sanitize PROGRAM MULTIPROCESSORS TOOL[=TEST] runs PROGRAM under TOOL. It checks that TOOL finds no error and no
+# hazard, and that no test fails. Failed CUDA calls are not reported: programs check their own calls, libraries theirs.
 sanitize() {
   local status=0 text options=() tool=${3%=*} filter=${3#*=}
   local limits=(OMP_NUM_THREADS=2) # 2 threads for the reference, since several programs run at once
@@ -179,7 +179,7 @@ $(said | word total process)"
 
 # ---- older GPUs ------------------------------------------------------------------------------
 
-# check_as CAPABILITY checks a build that has only PTX of this compute capability; 75 means 7.5.
+# check_as CAPABILITY checks a build whose kernels are only PTX for this compute capability (75 means 7.5).
 check_as() {
   local name=${1%?}.${1: -1} place=build/older-$1 level all='' status=0 programs
   programs=("${cuda_tests[@]/#/$place/}") program=$place/mlp-train
@@ -206,7 +206,7 @@ check_older() {
   for capability in 75 80; do beside check_as "$capability"; done
   build "${limited[@]}"
   wait
-  # MLP_TEST_GPU makes the planning code see 99 KB of shared memory, 66 multiprocessors and no clusters.
+  # MLP_TEST_GPU makes the code plan for a GPU with 99 KB of shared memory, 66 multiprocessors and no clusters.
   run 300 env TEST_QUICK=1 MLP_TEST_GPU=99:66 scripts/run_tests.sh "${limited[@]}"
   record $? "as with 99 KB and 66 multiprocessors: CUDA tests: $(counts)"
   rm -rf build/older-*
@@ -214,8 +214,8 @@ check_older() {
 
 # ---- all of it -------------------------------------------------------------------------------
 
-# Writes the record. Sections of parts that did not run come from the earlier record if it is from the same
-# GPU and sources.
+# Writes $results. The section of a part that did not run is copied from the old $results if GPU, driver,
+# CUDA and sources are the same.
 join() {
   local name same
   [ "$(head -n 4 "$results" 2>/dev/null)" = "$(<"$work/header")" ] && same=$(<"$results")

@@ -37,7 +37,7 @@ TOKEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])+'|^
 
 def changed(token, before):
     """Returns the token that replaces `token`, or None if it is not changed. `before` is the token before it."""
-    # After a value, * + - are operators. After a type, * declares a pointer; elsewhere + - are signs.
+    # Only after a value are * + - operators, which are changed. After a type, * declares a pointer.
     if token in "*-+" and (not re.fullmatch(r"[\w)\]]+", before) or before[0].isupper() or
                            before in ("const", "void", "char", "float", "int", "double", "return")):
         return None

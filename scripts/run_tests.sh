@@ -13,8 +13,8 @@
 set -euo pipefail
 export LC_ALL=C # otherwise bash would complain in every scenario if the locale is not installed
 
-# Reads a program's TAP output. Prints the numbers of passed, failed and skipped tests. Then, for each
-# skipped test, prints the line before its result, which is the reason. The plan, "1..N", shows if tests are
+# Reads a program's TAP output. Prints the numbers of passed, failed and skipped tests, then the reason of
+# each skipped test: the line before the test's result. The plan, "1..N", shows if tests are
 # missing. Versions of cmocka report "not ok 1 # SKIP name", "ok 1 # SKIP name" or "ok 1 - name # SKIP".
 # shellcheck disable=SC2016 # awk expands $0
 export summary='

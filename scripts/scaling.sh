@@ -44,7 +44,7 @@ for words in "${cases[@]}"; do
         --batch "$batch" --lr 0.01 --test none --quiet --log $log </dev/null >/dev/null || continue
       printf -v case '"who":"mlp-train","network":"784-%s-10","precision":"%s","batch":%d,"ranks":%d' \
         "${hidden//,/-}" "$precision" "$batch" "$n"
-      # The first two epochs read the file and do not count.
+      # Leaves out the first two epochs, which read the file.
       sed -n 's/.*"train_seconds": *\([0-9.e+-]*\).*"train_rows": *\([0-9]*\).*/\1 \2/p' $log | tail -n +3 | sort -g |
         awk -v case="$case" '{ t[NR] = 1e3 * $1 }
           END { printf "{%s,\"rows\":%d,\"ms\":%.6g,\"ms_min\":%.6g,\"ms_max\":%.6g,\"epochs\":%d}\n", case, $2,

@@ -26,7 +26,7 @@ has_header() { "${compiler[@]}" -E -x c - -o /dev/null <<<"#include <$1>" 2>/dev
 missing_packages() {
   local pair name=${compiler[0]##*/}
   has make || echo make
-  # Links a program, because a compiler without its libraries can still read headers. For clang and clang-19, OpenMP is
+  # Tries to link a program. Reading headers is no test, since it needs no libraries. For clang and clang-19, OpenMP is
   # in separate packages: libomp-dev, libomp-19-dev.
   "${compiler[@]}" -fopenmp -x c - -o /dev/null <<<'int main(void) { return 0; }' 2>/dev/null || case $name in
   clang*) printf '%s\n' "$name" "${name/clang/libomp}-dev" libc6-dev ;;

@@ -8,13 +8,13 @@
    original is interpolated bilinearly and is 0 outside its borders. The copy of a row depends only
    on (key, row, strengths).
 
-   Simard et al. blur a field of uniform noise with a Gaussian of 4 pixels and multiply it by 34.
-   Here the noise is drawn at 6 x 6 control points, a third of the side apart, and cubic B-splines
-   blend it. A cubic B-spline is almost a Gaussian. Its width is the points' distance / sqrt(3), or
-   5.4 of 28 pixels. Ciresan et al. (below) used 5 to 6 pixels, which trained a little better than 4
-   (docs/accuracy.md). The standard deviation of Simard's displacements is 34 / sqrt(3) / sqrt(4 pi
-   4^2) = 1.38 pixels. Here the standard deviation is the strength / sqrt(3) times 0.48 (the root of
-   the sum of the squared weights), or 0.97 pixels. */
+   Simard et al. blur a field of uniform noise with a Gaussian (standard deviation: 4 pixels) and
+   multiply it by 34. Here noise is drawn at 6 x 6 control points, a third of the side apart, and
+   cubic B-splines blend it. A cubic B-spline is almost a Gaussian. Its standard deviation is the
+   points' distance / sqrt(3): 5.4 pixels if the side is 28. Ciresan et al. (below) used 5 to 6
+   pixels, which trained a little better than 4 (docs/accuracy.md). Simard's displacements have a
+   standard deviation of 34 / sqrt(3) / sqrt(4 pi 4^2) = 1.38 pixels. Ours have strength / sqrt(3) x
+   0.48 (the root of the sum of the squared weights): 0.97 pixels for a strength of 3.5. */
 #pragma once
 
 #include <math.h>
@@ -59,8 +59,8 @@ typedef struct {
   float x, y;
 } AugmentPoint;
 
-/* Maps a pixel of the copy to its place (x, y) in the original: x = xx x' + xy y', y = yx x' + yy
-   y'. Here (x', y') is the pixel's place in the copy minus `shift`. (0, 0) is the centre. */
+/* Maps place p in the copy to place (x, y) in the original. With (u, v) = p - shift,
+   x = xx u + xy v and y = yx u + yy v. Both places are relative to the picture's centre. */
 typedef struct {
   float xx, xy, yx, yy;
   AugmentPoint shift;
@@ -136,7 +136,7 @@ HOST_DEVICE AugmentPoint augment_control(AugmentStrengths strengths, uint64_t ke
 
 /* ---- a pixel -------------------------------------------------------------------------------- */
 
-/* Returns the weights of the four control points nearest to the centre of pixel `at` of a side. */
+/* Returns the weights that the four control points nearest to pixel `at` have along one axis. */
 HOST_DEVICE AugmentSpline augment_spline(int at, int side) {
   const float place = ((float)at + 0.5f) * ((float)AUGMENT_CELLS / (float)side);
   const int first = (int)place;
@@ -195,7 +195,7 @@ HOST_DEVICE void augment_picture(const AugmentMap *map,
   AugmentSpline spline[AUGMENT_MOST_SIDE];
   for (int at = 0; at < side; at++) spline[at] = augment_spline(at, side);
   for (int y = 0; y < side; y++) {
-    AugmentPoint line[AUGMENT_POINTS]; /* [p]: column p of control points, blended at y */
+    AugmentPoint line[AUGMENT_POINTS]; /* [p]: column p of control points, blended for row y */
     for (int p = 0; p < AUGMENT_POINTS; p++)
       line[p] = augment_blend(&spline[y], control + p, AUGMENT_POINTS);
     for (int x = 0; x < side; x++)

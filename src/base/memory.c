@@ -15,8 +15,8 @@ static uint64_t difference(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-/* Finds the first line of a file that starts with `key` and a number. Returns the number, or
-   `otherwise` if there is no such line. */
+/* Finds the first line that starts with `key` and a number in file `name` of a folder. Returns the
+   number, or `otherwise` if there is no such line. */
 static uint64_t number(const char *folder, const char *name, const char *key, uint64_t otherwise) {
   char path[PATH_MAX], line[PATH_MAX];
   uint64_t value = otherwise;
@@ -41,8 +41,8 @@ static uint64_t memory_of(const char *folder, bool free) {
   return limit == UNKNOWN ? limit : difference(limit, difference(used, cached));
 }
 
-/* Returns the number of CPUs that a group may use. The group's file cpu.max ("150000 100000", say)
-   holds the CPU time per period and the length of a period, in microseconds. */
+/* Returns the number of CPUs that a group may use, rounded up. If the group's file cpu.max has
+   "150000 100000", it allows 150000 us of CPU time per period of 100000 us: 2 CPUs. */
 static uint64_t cores_of(const char *folder, bool free) {
   (void)free;
   const uint64_t quota = number(folder, "cpu.max", "", UNKNOWN);

@@ -6,7 +6,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
-/* Each row holds an option's name in other programs, then its name in ours. */
+/* Each row holds a word that other programs use, then the word that this program uses. */
 static const char *const synonyms[][2] = {
     {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
 

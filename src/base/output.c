@@ -18,7 +18,7 @@
    status of the folder and the file's name in that folder. */
 typedef struct {
   struct stat status;
-  const char *name; /* name in the folder, or "" if the file exists */
+  const char *name; /* the file's name in its folder, or "" if the file exists */
 } Identity;
 
 /* Sets *id. Returns false if the file need not be compared with other files. */
@@ -54,7 +54,7 @@ bool same_file_check(const NamedFile *files, int count, Error *error) {
 enum { TEMPORARIES = 8 }; /* maximum number of files open at a time; enough for a run */
 
 /* States of an entry of `temporaries`. An entry is LIVE from before its file is created until after
-   the file is removed. The entries are static, since a signal handler reads them in any thread. */
+   the file is removed. The entries are static, since a signal handler in any thread reads them. */
 enum { FREE, CLAIMED, LIVE };
 struct TemporaryFile {
   atomic_int state;
@@ -144,7 +144,7 @@ static bool find_target(AtomicFile *output, mode_t *mode) {
          (output_is_in_place(output->path) || realpath(output->path, output->target));
 }
 
-/* Opens a temporary file. If `path` is written in place, opens it, except in a test (`tried`). */
+/* Opens a temporary file or, if it is written in place, `path` (unless atomic_file_probe calls). */
 static bool open_output(AtomicFile *output, const char *path, bool tried, Error *error) {
   mode_t mode;
   *output = (AtomicFile){.path = path};
@@ -208,7 +208,7 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error) {
 /* ---- standard output ------------------------------------------------------------------------ */
 
 void standard_output_open(void) {
-  /* Otherwise the next file would get the descriptor of a closed standard stream. */
+  /* Opens /dev/null for closed standard streams. A later file would get their descriptors. */
   int file;
   while ((file = open("/dev/null", O_RDWR)) >= 0 && file <= STDERR_FILENO) continue;
   if (file > STDERR_FILENO) close(file);
