@@ -175,9 +175,9 @@ static void assert_failed(bool done, const char *said) {
   assert_true(error.of_gpu);
 }
 
-/* A memory limit is exact to the byte: an engine opens with the memory that it takes without a
-   limit, and fails to open with one byte less. A network with 1.8 TB of activations is refused,
-   since no GPU has so much memory. The next engine still opens. */
+/* A memory limit is exact to the byte. An engine takes some bytes if there is no limit. It opens if
+   the limit is this number, and fails to open if the limit is one byte less. A network with 1.8 TB
+   of activations is refused, since no GPU has so much memory. The next engine still opens. */
 ENGINE_TEST(test_device_memory) {
   needs_gpu();
   for (Fusion fusion = FUSION_NONE; fusion <= FUSION_EPOCH; fusion++) {

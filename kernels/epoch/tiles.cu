@@ -5,11 +5,11 @@
    Who owns weights. A block has a tile of 8 neurons ("units") of one hidden layer. From the first
    step to the last the block keeps the tile's weights from the previous layer (IN), its weights to
    the next layer (OUT), and their moments. Weights from pixels are in registers. Weights between
-   hidden layers are in shared memory, as fp16 terms and as float32. In layer 1, and on GPUs without
-   clusters, their float32 form does not fit into shared memory and stays in the L2 cache. A weight
-   between two hidden layers has two copies: one in the block that reads it forward, one in the
-   block that reads it backward. Both copies get the same bits. Each block works on all rows of the
-   batch.
+   hidden layers are in shared memory, as fp16 terms and as float32. In the blocks of layer 1 the
+   float32 values of OUT do not fit into shared memory and stay in the L2 cache. On GPUs without
+   clusters this is so for all hidden weights. A weight between two hidden layers has two copies:
+   one in the block that reads it forward, one in the block that reads it backward. Both copies get
+   the same bits. Each block works on all rows of the batch.
 
    Who owns rows. In the last layer, the head, each row has an owner. The kernel has three variants:
 
@@ -17,7 +17,7 @@
                       this size need compute capability 9.0.
      BY_MAIL          Separate blocks own the rows, on multiprocessors that no tile needs. This
                       variant serves networks that need more clusters than the GPU runs at once.
-     BY_MAIL_FROM_80  Like BY_MAIL, but for GPUs without such clusters. It needs no copy engine.
+     BY_MAIL_FROM_80  Like BY_MAIL, but for GPUs without such clusters. It has no bulk copies.
 
    What travels between blocks. Activations and their gradients travel; weights never do:
 
@@ -25,10 +25,10 @@
                       <-dZ--                  <-dZ-- ... <--gradient of the logits--
 
    Between hidden layers a tile writes its 8 values of a row as packets into the L2 cache, and every
-   tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends its part of 16
-   logits per row, 64 bytes, and receives their gradient, 64 bytes. The sender writes into the
-   shared memory of the other block, or sends mail (tiles_head.cuh). So a step waits for two such
-   trips per hidden layer: one forward, one backward.
+   tile of the other layer reads them (tiles_slices.cuh). In the head a tile sends 16 partial sums
+   per row, one for each logit (64 bytes), and receives the gradient of the 16 logits (64 bytes).
+   The sender writes into the shared memory of the other block, or sends mail (tiles_head.cuh). So a
+   step waits for two such trips per hidden layer: one forward, one backward.
 
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
    the chain: a step takes as long as their work. Each has 8 or 16 rows of the batch. The chain
@@ -39,10 +39,11 @@
    Z1 before W1 is known (AHEAD; on compute capability 9.0, with sgd or nesterov, for batches up to
    64). A part of W1's update comes from momentum and weight decay, so it is known before the
    gradient. The weight warps multiply the next step's pixels by W1 with this known part applied.
-   When the chain has dZ, it subtracts the rest, a multiple of K dZ. K has the dot products of
-   the next step's inputs with this step's inputs (tiles_prepare.cu). So the chain never waits for
-   W1. Every 64th step of a window is direct: it uses the updated W1 itself. Cutting a window into
-   ranges does not change the bits if every range begins at a direct step.
+   When the chain has dZ, it corrects this product: it subtracts a multiple of K dZ, the part of the
+   update that comes from the gradient. K has the dot products of the next step's inputs with this
+   step's inputs (tiles_prepare.cu). So these steps do not wait for W1. The first step of a
+   range and every 64th step of a window are direct: they wait for W1 and multiply by it. Cutting a
+   window into ranges does not change the bits if every range begins at a 64th step.
 
    Numbers. The tensor cores multiply fp16. A number is multiplied by a power of two and split into
    a high and a low fp16 term. All four products of two numbers' terms are added in float32, in a

@@ -62,8 +62,8 @@ cudaError_t forward(const LayerInput &input, const float *d_w, const Activated &
   using Floats = Matrix<ALONG, VECTOR, TERMS>;
   const int rows = input.batch.rows;
   const Floats w = {d_w, y.out, in, false};
-  /* `large` is the tile for large batches. PairTile pays only for a float input: its two pieces
-     share the split values of X, and pixels need no split. */
+  /* `large` is the tile for large batches. PairTile splits a value of X once for its two
+     pieces. Pixels need no split, so for pixels it saves nothing. */
   const auto launch = [&](auto large, auto x) {
     using Input = decltype(x);
     return with_best_tile<decltype(large), (Input::TERMS > 1)>(rows, y.out, in, [&](auto shape) {

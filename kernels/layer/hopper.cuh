@@ -215,8 +215,8 @@ __device__ inline uint64_t operand_at(uint32_t shared) {
   return operand(shared, NEXT_64, 8 * ROW_BYTES, ROW_BYTES == 128 ? 1 : 2);
 }
 
-/* Add this to a descriptor to move on by 16 k: by 32 bytes (ALONG_K) or by 16 rows (ACROSS_K), in
-   units of 16 bytes. */
+/* Add this to a descriptor to move on by 16 k, which is 32 bytes (ALONG_K) or 16 rows of 128 bytes
+   (ACROSS_K). Descriptors count in units of 16 bytes. */
 template <Major MAJOR> constexpr int NEXT_16_K = (MAJOR == ALONG_K ? 32 : 16 * 128) / 16;
 
 /* Call this before multiply_*(). Do not use the accumulators from here to wait_for_groups(). */
@@ -296,7 +296,8 @@ MULTIPLY_REGISTERS(40, "1", SUMS_20, NAMES_6 ", %16, %17, %18, %19", "%20, %21, 
 
 /* ---- registers ------------------------------------------------------------------------------ */
 
-/* A warpgroup gives up (keep) or gets (take) registers, until each thread has COUNT registers. */
+/* keep_registers: a warpgroup gives up registers, until each thread has only COUNT.
+   take_registers: a warpgroup gets registers, until each thread has COUNT. */
 template <int COUNT> __device__ inline void keep_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }

@@ -59,7 +59,8 @@ template <Reading AS, bool VECTOR, int TERMS_> struct Matrix {
   __device__ bool in_bounds(int first, int lines, int at, int length) const {
     return first + lines <= rows && at + length <= columns;
   }
-  /* Sets values that load() read out of bounds to 0, or to the additional 1. */
+  /* Replaces values that load() read out of bounds: by 1 just after the end of a row if `one`, else
+     by 0. */
   template <int COUNT> __device__ void zero_out_of_bounds(Raw<COUNT> &raw, Line row, int at) const {
     unrolled (e, COUNT) {
       if (row >= rows || at + e >= columns) raw.value[e] = 0.0f;

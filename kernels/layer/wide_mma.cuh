@@ -245,8 +245,8 @@ template <class Kind, class Tile> struct Quarter {
 
 /* Computes the products of a launch. Block: one tile of one product. Blocks with neighbouring
    numbers have tiles one below the other, which use the same columns of B. Warp: a quarter of the
-   tile. A block reads 2 k SIDE numbers of every term, and does 2 k SIDE^2 operations for each
-   product of terms. */
+   tile. For each term a block reads 2 k SIDE numbers, half of them from A, half from B. For each
+   product of two terms it does 2 k SIDE^2 operations. */
 template <class Kind, class Tile>
 __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
     mma_kernel(__grid_constant__ const Products<typename Kind::Epilogue> all, BatchView batch) {

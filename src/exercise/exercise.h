@@ -173,7 +173,8 @@ typedef struct {
 
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count);
 
-/* Maximum points of a function. The version that students get is right, but earns 0 points. */
+/* Maximum points of a function. A function that the student did not change earns 0 points, although
+   it is right. */
 enum { POINTS_RIGHT = 10, POINTS_FUSED = 10, POINTS_FAST = 5 };
 typedef struct {
   double right, fused, fast, all;

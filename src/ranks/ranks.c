@@ -18,7 +18,7 @@
 static const double LOOK_SECONDS = 0.02;  /* time between two checks for missing ranks */
 static const double PATIENCE_SECONDS = 5; /* longest wait for other ranks after a signal */
 static const double SPEECH_SECONDS = 1;   /* longest wait for another rank to report a failure */
-static const double GLANCE_SECONDS = 0.2; /* longest time that was_said waits */
+static const double GLANCE_SECONDS = 0.2; /* longest wait of the function was_said */
 
 /* A rank's process. kill() and /proc show it only to ranks of its host and its PID namespace. */
 typedef struct {

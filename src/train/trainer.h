@@ -104,7 +104,8 @@ struct TrainerEvents {
   void *context;
 };
 
-/* Trains until all epochs are done, *events or --early-stop ends the run, or the run fails. A run
+/* Trains until all epochs are done, until *events or --early-stop ends the run, or until the run
+   fails. A run
    fails if a file, the engine or events->epoch fails, or if a loss is not a finite number. The
    training loss is checked about every `patience` seconds. If it is not finite, the error names the
    steps since the previous check. Call trainer_run once after trainer_open, trainer_join or

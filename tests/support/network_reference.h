@@ -4,7 +4,8 @@
 
 #include "exercise/reference.h"
 
-/* Sets x (in) to the scaled pixels of a row. If the scale is all zeros, x = pixel / 255. */
+/* Sets the `in` values of x to the scaled pixels of a row. If the scale is all zeros, x = pixel /
+ * 255. */
 void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x);
 
 /* Updates w. `update` counts updates from 1. m: momentum or first moment. v: second moment. */

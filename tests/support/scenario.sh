@@ -6,7 +6,8 @@
 # case begins with `case_ 'what is true'` and ends where the next case begins. The first case that
 # fails prints the reason and ends the scenario. A scenario uses these functions:
 #
-#   run ARGUMENT...            runs mlp-train. Sets $status; writes the files out (or $STDOUT) and err
+#   run ARGUMENT...            runs mlp-train. Sets $status. Standard output goes to the file out (or
+#                              $STDOUT), standard error to the file err
 #   ok ARGUMENT...             like run; the run must succeed and print nothing on standard error
 #   prints COUNT REGEX ARG...  like ok; COUNT lines of the output must match
 #   fails STATUS TEXT ARG...   like run; the run must exit with STATUS and print one line with TEXT on
@@ -33,8 +34,8 @@
 #   edit SED FROM TO           copies a checkpoint; the sed script edits its header, one line of JSON
 #   with_ranks                 true if RANKS=N (see below) works here; otherwise skips the case
 #   process_of RANK            prints the process id of a rank of the background run
-#   with_gpus ARGUMENT...      true if there are two GPUs and the program, run with these arguments,
-#                              has CUDA; sets $gpus, at most 4; otherwise skips the case
+#   with_gpus ARGUMENT...      runs the program with these arguments. True if it has CUDA and there are
+#                              two or more GPUs; sets $gpus to 4 or fewer. Otherwise skips the case
 #   sanitized [NAME]           true if the program was built with a sanitizer (asan or tsan)
 #   holds FOLDER NAME...       checks that the folder has these entries, in order, and no others
 #   rows COUNT [BAD]           prints CSV rows of two pixels; the label in line BAD is too large

@@ -291,7 +291,7 @@ static void run_all() {
       for (const State state : {State::MAIL, State::MEETS, State::BARRIER}) report_waiting(state);
     }
     for (Slot &slot : launch->slots)
-      wake_all(slot.waiting); /* it may wait although its packet has come: see emulator_load_mail */
+      wake_all(slot.waiting); /* although their packets may have come: see emulator_load_mail */
   }
 }
 

@@ -1,6 +1,7 @@
-/* ThreadSanitizer cannot see into gcc's OpenMP library. This file tells it that a parallel region
-   begins after the code before it and ends before the code after it. `#pragma omp parallel` calls
-   GOMP_parallel; `make SANITIZE=thread` links the wrapper below in its place. */
+/* ThreadSanitizer cannot see into gcc's OpenMP library. This file tells it that the threads
+   of a parallel region start after the code before the region has run, and that the code after the
+   region waits for them. `#pragma omp parallel` calls GOMP_parallel; `make SANITIZE=thread` links
+   the wrapper below in its place. */
 #include <sanitizer/tsan_interface.h>
 
 typedef struct {

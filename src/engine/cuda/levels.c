@@ -131,7 +131,7 @@ const Level level_layer = {
     .input = input_layer,       /* no kernel if forward reads pixels as bytes */
     .forward = forward_layer,   /* forward */
     .loss = loss_layer,         /* head; or softmax, if the last layer is too large for head */
-    .backward = backward_layer, /* backward; no kernel for layer 0 or for a layer that head runs */
+    .backward = backward_layer, /* backward; none for layer 0 or for what `head` has done */
     .update = update_layer,     /* the kernel `updates`: computes gradients, updates all layers */
 };
 

@@ -233,8 +233,8 @@ bool lab_arrays_poison(const LabArrays *arrays, Error *error) {
          cuda_done(cudaDeviceSynchronize(), "poisoning", error);
 }
 
-/* Checks the guard bytes around the first copy. If the block is an input of at most WATCHED_BYTES,
-   also checks that the rung did not change the input. */
+/* Checks the guard bytes around the first copy of the block. If the block is an input of at most
+   WATCHED_BYTES, also checks that the rung did not change the input. */
 static cudaError_t inspect(const LabArrays *a, int block, const char **outside) {
   const size_t bytes = a->blocks[block].bytes;
   const uint8_t *first = copy_of(a, block, 0);
