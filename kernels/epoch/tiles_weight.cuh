@@ -18,8 +18,8 @@ struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts the
-   known part (Factors) and of_gradient times the gradient from an unscaled weight. */
+/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts
+   `of_gradient` times the gradient from a weight without a scale, besides the known part. */
 struct Rule {
   OptimizerRule is;
   Factors weights, biases;

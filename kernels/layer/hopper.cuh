@@ -6,7 +6,7 @@
    The copy engine copies boxes of a row-major 16-bit matrix, and writes zeros outside the matrix. A
    box consists of patches of 64 x 32 or 32 x 64 values. One thread starts a copy and names the
    mbarrier that counts its bytes. The threads that multiply wait for that mbarrier. After they have
-   read the patch, they arrive at a second mbarrier. In a patch the 16-byte words of a row are
+   read the copy, they arrive at a second mbarrier. In a patch the 16-byte words of a row are
    swizzled, so that lanes read from different banks. */
 #ifndef HOPPER_CUH
 #define HOPPER_CUH

@@ -137,8 +137,8 @@ struct CudaEngine {
   uint32_t stamp;
 };
 
-/* Opens an engine with the caller's `level`; weight decay must then be 0. If `level` is NULL,
-   chooses a level. Calls close_library(library) when the engine closes or cannot open. */
+/* Opens an engine. If `level` is NULL, chooses a level. Otherwise uses `level`, and weight decay
+   must be 0. Calls close_library(library) when the engine closes or cannot open. */
 Engine *engine_cuda_open_with(const EngineConfig *config, const Level *level, void *library,
                               void (*close_library)(void *), Error *error);
 
