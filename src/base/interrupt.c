@@ -7,7 +7,7 @@
 
 /* The handler ignores signals within this time after the first. A process may get one request
    twice: `timeout` signals the process, then its group. */
-static const double SAME_REQUEST = 0.01; /* seconds */
+static const double SAME_REQUEST = 0.1; /* seconds */
 
 static volatile sig_atomic_t caught, ends_at_once;
 static _Atomic double caught_at;

@@ -3,7 +3,7 @@
 
    The first signal only makes interrupt_pending() true. Code that waits or runs for long checks
    interrupt_pending() and, if true, returns as after a failure. A second signal ends the process at
-   once, unless it comes within 10 ms. Signals that were ignored when the program started (nohup)
+   once, unless it comes within 0.1 s. Signals that were ignored when the program started (nohup)
    stay ignored. */
 #pragma once
 

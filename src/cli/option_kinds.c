@@ -134,7 +134,7 @@ double option_share(const char *text) {
 }
 
 static bool set_path(const OptionRow *row, const char *value, void *options, Error *error) {
-  const double share = row->kind == &option_share_or_path ? option_share(value) : 0;
+  const double share = row->kind == &option_share_or_path ? option_share(value) : NAN;
   if (share < 0 || share > row->high)
     return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
                      row->name, row->high, value);
@@ -144,7 +144,7 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
   if (strlen(value) >= OPTIONS_PATH)
     return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
                      row->name, OPTIONS_PATH - 1, strlen(value));
-  strcpy(field_of(row, options), value);
+  strcpy(field_of(row, options), isnan(share) ? value : number_text(share, false).text);
   return true;
 }
 

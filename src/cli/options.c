@@ -143,8 +143,8 @@ static const OptionRow table[] = {
       "data/mnist_test.csv if --train is MNIST's, and the file of its run for a saved network",
       READS),
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
-      "CSV file to judge by after each epoch instead of --test, or the share of the training rows "
-      "that is held out for this",
+      "CSV file to judge by after each epoch instead of --test, or the share of the training rows, "
+      "as 0.1 or 10%, that is held out for this",
       READS, .high = 0.9),
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
@@ -256,7 +256,7 @@ const OptionTable options_table = {
     .notes = "A file for --config has the groups above as [sections] and the long names of\n"
              "the options as keys, as --dry-run prints them.\n"
              "A run that is interrupted is saved in the file of --save, and --resume continues\n"
-             "it as if it had never stopped.\n"
+             "it as if it had never stopped. A second signal ends the program at once.\n"
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
              "interrupted, 141 if the reader of standard output left.\n",
     .rows = table,

@@ -92,7 +92,7 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
     if (value && !(s->searched[s->count++].row = find_option(word, error))) return false;
     for (int i = 0; value && i < s->count - 1; i++)
       if (s->searched[i].row == s->searched[s->count - 1].row)
-        return error_set(error, "--sweep has '%s' twice", word);
+        return error_set(error, "--sweep has '%s' twice: list all its values once", word);
     if (s->count == 0) break;
     if (!add_value(&s->searched[s->count - 1], value ? value : word, error)) return false;
   }

@@ -31,9 +31,11 @@ ok --load v.st --device cpu --evaluate --test test.csv
 printed 1 "^loss .* accuracy +$(value test_accuracy tested | awk '{ printf $1 == 1 ? "100" : "%.2f", 100 * $1 }')"
 
 case_ 'rows that were trained on do not judge'
-ok $T --validation 0.2 --epochs 1 --save part.st
+ok $T --validation 20% --epochs 1 --save part.st
 fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
   --resume part.st --epochs 2 --validation 0.3
+cp part.st same.st
+ok --resume same.st --epochs 2 --validation 0.20
 cp all.csv mixed.csv
 ok $N --train mixed.csv --validation 0.2 --epochs 1 --save mixed.st
 prints 0 '^note     mixed.csv' --resume mixed.st --epochs 2
