@@ -38,8 +38,9 @@ KERNEL_TEST(test_begin_and_advance) {
   }
 }
 
-/* Sums the results from `first` to end - 1, then those of rank 1 of 3 with steps of 29 rows. Other
-   results are NaN. A float64 sum of n positive values has a relative error of at most n 2^-53. */
+/* Sums the results from `first` to end - 1. Then sums the results of rank 1 of 3, with steps of 29
+   rows. All other results are NaN. A float64 sum of n positive values has a relative error of at
+   most n 2^-53. */
 KERNEL_TEST(test_sum) {
   enum { POSITIONS = 5000 };
   typedef uint32_t Range[2];

@@ -1,4 +1,4 @@
-/* What the host code of level `epoch` shares: the variants of the kernel, and prepare(). */
+/* The host code of level `epoch` shares the variants of the kernel, and prepare(). */
 #pragma once
 
 #include "epoch/tiles_layout.cuh"

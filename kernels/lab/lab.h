@@ -119,7 +119,7 @@ typedef struct {
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
 
-/* What the emulator counts for each rung, in the same unit as the prediction. */
+/* The quantity that the emulator counts for each rung, in the same unit as the prediction. */
 typedef enum {
   LAB_COUNTS_NOTHING,
   LAB_COUNTS_SECTORS,       /* sectors per request of a warp */
@@ -154,7 +154,7 @@ typedef struct {
   bool on_host;               /* the inputs and the output are in host memory */
   const char *predicted_name; /* names what rung->predicted() returns; NULL if no rung predicts */
   LabCount counted;
-  /* What each sweep varies, and the unit: "offset, bytes; stride, words". */
+  /* The quantity that each sweep varies, and its unit: "offset, bytes; stride, words". */
   const char *point_name;
   bool shows_ulp; /* the table shows the largest error in units in the last place */
   /* The Nsight Compute metric that `make profile` measures, and its meaning. */

@@ -34,8 +34,8 @@ constexpr int MATRIX = 128, W1_HALF = 5 * MATRIX + 16, W1_STEP = 2 * W1_HALF - 1
 constexpr int W2_LOW = 3 * MATRIX, W2_STEP = 2 * W2_LOW, W2_STEPS = 14, H1_LOW = 48, H1_PITCH = 112;
 constexpr int DZ1_HALF = 5 * MATRIX, DZ1_STEP = 2 * DZ1_HALF; /* DZ1_STEP: 16 rows */
 
-/* What a block sends to every other block in exchange 2, for its own four rows: dZ3 as high and low
-   terms, and a mask of the units of H2 that are above 0. */
+/* In exchange 2 a block sends a Head of its own four rows to every other block. A Head has dZ3 as
+   high and low terms, and a mask of the units of H2 that are above 0. */
 struct Head {
   uint16_t dz3[OWN_ROWS][40];
   uint32_t mask[OWN_ROWS][GROUPS];

@@ -60,8 +60,8 @@ const Source *dataset_source(const DatasetReader *reader);
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
 
-/* Returns the summary of the delivered rows. Its least, greatest and mean pixel are those of whole
-   chunks. They include rows that the split leaves out, but no chunk with rows still to deliver. */
+/* Returns the summary of the delivered rows. The least, greatest and mean pixel cover every chunk
+   whose rows have all been delivered. They also cover rows that the split leaves out. */
 const DataSummary *dataset_summary(DatasetReader *reader);
 
 /* Returns the fraction of the file that has been delivered, from 0 to 1, or 0 for a pipe. */

@@ -204,7 +204,7 @@ static size_t first_panel(const Layer *layer, size_t thread, size_t threads) {
   return layer->in / GEMM_ALIGN * thread / threads * (GEMM_ALIGN / GEMM_PANEL);
 }
 
-/* What to do with a gradient. */
+/* The use of a gradient. */
 typedef enum {
   UPDATE,          /* compute the gradient and update the weights */
   STORE,           /* compute the gradient and store it */

@@ -89,7 +89,7 @@ typedef struct {
   const char *text;
   const char *rows; /* the expected rows, each as "label,pixel,...;" */
   int line, column; /* expected line and column in the message; 0 if it does not name them */
-  const char *what; /* expected message after path, line and column; NULL: no error */
+  const char *what; /* expected message after path, line and column, or NULL */
 } CsvCase;
 
 /* Writes a file of the first `length` bytes of row.text, which may contain zeros. Checks the result

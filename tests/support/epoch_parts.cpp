@@ -15,8 +15,8 @@ unsigned char (*dynamic_memory())[] {
 }
 } // namespace tiles
 
-/* These functions replace those of kernels/layer/hopper.cuh. A bulk copy is complete at once. An
-   mbarrier is only the number of its phase. There are no clusters. */
+/* The functions below stand for the functions of kernels/layer/hopper.cuh. A bulk copy is complete
+   at once. An mbarrier is only the number of its phase. There are no clusters. */
 #define HOPPER_CUH
 #undef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900

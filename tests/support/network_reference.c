@@ -36,7 +36,7 @@ void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, con
   }
 }
 
-/* What label smoothing and dropout need to know about a training step. */
+/* The values of a training step that label smoothing and dropout need. */
 typedef struct {
   const Training *training; /* for label_smoothing and dropout */
   uint64_t key;             /* random key of dropout */
