@@ -9,47 +9,56 @@
 #include "base/clock.h"
 #include "commands/commands.h"
 
+/* Refuses a run that --early-stop has already ended: the best epoch is too many epochs ago. */
+static bool check_not_stopped(const Options *now, const Checkpoint *from, Error *error) {
+  const int waited = from->epoch - from->best_epoch, patience = now->training.early_stop;
+  if (!patience || !from->best_epoch || from->step > 0 || waited < patience) return true;
+  return error_set(error,
+                   "%s stopped early: epoch %d is still the best, %d epoch%s later; give a higher "
+                   "--early-stop, or 0 to never stop early",
+                   now->resume, from->best_epoch, waited, plural(waited));
+}
+
 /* Refuses options with which a saved run cannot continue. A run that was saved in the middle of an
    epoch needs the same rows in the same order. Rows that were trained on must not become validation
-   rows. If the validation or test rows change, the best epoch so far is forgotten. */
+   rows. If the validation or test rows change, the best epoch so far is forgotten, because its
+   accuracy was measured on other rows. */
 static bool check_resumed(const Options *saved, Options *now, Checkpoint *from, Error *error) {
   if (from->epoch >= now->training.epochs)
-    return error_set(error, "%s is already trained for %d epochs: give a higher --epochs",
+    return error_set(error, "%s is already trained for %d epochs; give a higher --epochs",
                      now->resume, from->epoch);
   if (!*from->options && !*now->save)
     return error_set(error,
-                     "%s was written by another program: name a file for the trained network with "
-                     "--save, so that this one stays as it is",
+                     "%s was written by another program; name a file for the trained network with "
+                     "--save, so that the original stays as it is",
                      now->resume);
-  const bool same_validation = strcmp(saved->validation, now->validation) == 0;
-  const bool tested = !options_validates(now);
-  const char *other = options_changed(now, saved, RESUME_EPOCH, RESUME_ROWS);
-  if (from->step > 0 && other)
+  const char *order = options_changed(now, saved, RESUME_EPOCH, RESUME_ROWS);
+  if (order && from->step > 0)
     return error_set(error,
-                     "%s was interrupted in the middle of an epoch: continue with its --%s, "
-                     "and change that after the epoch",
-                     now->resume, other);
+                     "%s was interrupted in the middle of an epoch; finish the epoch with the "
+                     "original --%s and change it after that",
+                     now->resume, order);
   if (!*from->options) return true;
-  other = same_validation ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
-  if (other && options_hold_out(now) > 0)
+
+  const bool same_validation = strcmp(saved->validation, now->validation) == 0;
+  const char *rows =
+      same_validation ? options_changed(now, saved, RESUME_ROWS, RESUME_ROWS) : "validation";
+  if (rows && options_hold_out(now) > 0)
     return error_set(error,
-                     "--validation %s would hold out rows that %s was trained on: continue with "
-                     "its --%s, or with a file for --validation",
-                     now->validation, now->resume, other);
-  if (!same_validation || (tested && strcmp(saved->test, now->test) != 0)) {
+                     "--validation %s would hold out rows that %s was trained on; use the original "
+                     "--%s, or a file for --validation",
+                     now->validation, now->resume, rows);
+  const bool judged_by_test = !options_validates(now);
+  if (!same_validation || (judged_by_test && strcmp(saved->test, now->test) != 0)) {
     from->best_accuracy = NAN;
     from->best_epoch = 0;
   }
-  const int waited = from->epoch - from->best_epoch;
-  if (now->training.early_stop && from->best_epoch && from->step == 0 &&
-      waited >= now->training.early_stop)
-    return error_set(error,
-                     "%s stopped early: epoch %d is still the best, %d epoch%s later; a higher "
-                     "--early-stop goes on, or 0, which never stops",
-                     now->resume, from->best_epoch, waited, plural(waited));
-  other = options_changed(now, saved, RESUME_SAME, RESUME_SAME);
-  return !other || error_set(error, "%s was trained with another --%s: continue with that",
-                             now->resume, other);
+  if (!check_not_stopped(now, from, error)) return false;
+  const char *meaning = options_changed(now, saved, RESUME_SAME, RESUME_SAME);
+  return !meaning ||
+         error_set(error,
+                   "%s was trained with a different --%s; use the original value to continue",
+                   now->resume, meaning);
 }
 
 /* Returns true if the option may differ between ranks. Ranks may have different numbers of threads
@@ -119,11 +128,11 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
 /* Ends a failed run. Prints the message unless another rank does. Returns the exit status. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
-  const int status = error->unread ? 128 + SIGPIPE /* what a shell reports for SIGPIPE */
-                     : wrong_usage ? 2
-                     : signal      ? 128 + signal
-                                   : 1;
-  const int number = ranks ? ranks_number(ranks) : ranks_launched() ? ranks_launched_as() : 0;
+  int status = wrong_usage ? 2 : 1;
+  if (signal && !wrong_usage) status = 128 + signal;
+  if (error->unread) status = 128 + SIGPIPE; /* what a shell reports for SIGPIPE */
+  int number = ranks_launched() ? ranks_launched_as() : 0;
+  if (ranks) number = ranks_number(ranks);
   if (*error->text && !error->unread && (ranks ? ranks_may_speak(ranks) : number == 0)) {
     const Error why = *error;
     if (number > 0) error_set(error, "rank %d: %s", number, why.text);

@@ -313,14 +313,13 @@ const char *options_changed(const Options *options, const Options *others, Resum
 /* Returns the command that the options ask for, or 0 if --load is given without a command. */
 static unsigned command_of(const Options *o) {
   const bool trains = o->load.count == 0;
-  return trains && o->sweep[0] ? FOR_SWEEP
-         : trains && o->seeds  ? FOR_SEEDS
-         : o->evaluate         ? FOR_EVALUATE
-         : o->predict[0]       ? FOR_PREDICT
-         : o->classify         ? FOR_CLASSIFY
-         : trains              ? FOR_TRAIN
-         : o->html[0]          ? FOR_HTML
-                               : 0;
+  if (trains && o->sweep[0]) return FOR_SWEEP;
+  if (trains && o->seeds) return FOR_SEEDS;
+  if (o->evaluate) return FOR_EVALUATE;
+  if (o->predict[0]) return FOR_PREDICT;
+  if (o->classify) return FOR_CLASSIFY;
+  if (trains) return FOR_TRAIN; /* training can write a page, too, so --html comes last */
+  return o->html[0] ? FOR_HTML : 0;
 }
 
 /* The options that ask for a command. Training has no such option. */
@@ -389,7 +388,8 @@ bool options_check(Options *options, Error *error) {
     return error_set(error, "--dropout has %d value%s, but --hidden has %d layer%s", shares,
                      plural(shares), layers, plural(layers));
   return options->device != DEVICE_CPU || t->fusion == FUSION_AUTO || t->fusion == FUSION_LAYER ||
-         error_set(error, "--fusion %s needs a GPU: --device cpu has level layer alone",
+         error_set(error,
+                   "--fusion %s needs a GPU; with --device cpu only level layer is available",
                    training_fusions[t->fusion]);
 }
 

@@ -191,7 +191,7 @@ static bool prepare(CpuEngine *cpu, const EngineConfig *config) {
   const ShortText of = text_format(" on %d core%s", cores, plural(cores));
   text_append(engine->device, "CPU, %d thread%s%s, %s", threads, plural(threads),
               threads > cores ? of.text : "", cpu->kernels->name);
-  strcpy(engine->reason, "the CPU engine has no other");
+  strcpy(engine->reason, "the only level the CPU supports");
   pthread_mutex_init(&cpu->barrier.mutex, NULL); /* on Linux, both calls always succeed */
   pthread_cond_init(&cpu->barrier.opened, NULL);
   const size_t rows = min_size((size_t)engine_rows(config), config->dataset_rows);

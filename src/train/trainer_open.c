@@ -112,9 +112,10 @@ static bool check_from(const Trainer *t, const Network *network, Error *error) {
           ? from->rows == 0
           : from->step <= UINT32_MAX && from->rows <= from->step * batch &&
                 from->rows > (from->step - 1) * batch; /* the last step may have fewer rows */
-  return fits ||
-         error_set(error, "%s was interrupted in the middle of an epoch: continue with its --batch",
-                   t->config.from_name);
+  return fits || error_set(error,
+                           "%s was interrupted in the middle of an epoch; finish the epoch with "
+                           "the original --batch",
+                           t->config.from_name);
 }
 
 /* Sets kind[CHECKPOINT_ARRAYS] to the kinds of an engine's arrays, in the engine's order. Returns

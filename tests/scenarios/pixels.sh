@@ -29,7 +29,7 @@ ok --load other.st $evaluate
 if cmp -s out kept; then die 'the scale makes no difference'; fi
 
 case_ 'a run keeps its scale'
-fails 1 '16.st was trained with another --pixel-max: continue with that' --resume 16.st --epochs 13 --pixel-max 255
+fails 1 '16.st was trained with a different --pixel-max; use the original value' --resume 16.st --epochs 13 --pixel-max 255
 
 case_ 'mistakes are drawn as bright as they are to the network'
 pixels 51 300 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >low.csv

@@ -42,9 +42,9 @@ cp two.st part.st
 ok $T --epochs 1 --optimizer adam --lr 0.01 --save adam.st
 refusals 1 --epochs 5 <<END
 holds a network of 2-4-2, but train.csv, --hidden and --classes ask for one of 2-5-2|--resume part.st --hidden 5
-part.st is already trained for 2 epochs: give a higher|--resume part.st --epochs 2
+part.st is already trained for 2 epochs; give a higher|--resume part.st --epochs 2
 cannot load train.csv: it is CSV text: |--resume train.csv
-adam.st was trained with another --optimizer: continue with that|--resume adam.st --optimizer sgd
+adam.st was trained with a different --optimizer; use the original value|--resume adam.st --optimizer sgd
 END
 same part.st two.st
 
@@ -88,17 +88,17 @@ case_ 'the rest of an epoch has the rows and the order it began with'
 in_epoch() { echo "s/\"step\":\"0\"/\"step\":\"$1\"/; s/\"rows\":\"0\"/\"rows\":\"$2\"/"; }
 edit "$(in_epoch 1 1)" two.st middle.st
 refusals 1 --resume middle.st --epochs 3 <<'END'
-in the middle of an epoch: continue with its --train,|--train test.csv
-in the middle of an epoch: continue with its --batch,|--batch 1
-in the middle of an epoch: continue with its --augment,|--augment shift
+in the middle of an epoch; finish the epoch with the original --train and|--train test.csv
+in the middle of an epoch; finish the epoch with the original --batch and|--batch 1
+in the middle of an epoch; finish the epoch with the original --augment and|--augment shift
 END
 edit "$(in_epoch 1 20)" two.st wrong.st # its steps have batches of 8 rows
-fails 1 'wrong.st was interrupted in the middle of an epoch: continue with its --batch' --resume wrong.st --epochs 3
+fails 1 'wrong.st was interrupted in the middle of an epoch; finish the epoch with the original --batch' --resume wrong.st --epochs 3
 
 case_ "another program's file is read and not written over"
 edit 's/"options":"[^"]*"/"options":""/; s/"epoch":"2"/"epoch":"0"/' two.st foreign.st
 cp foreign.st twin.st
-refuses 1 'foreign.st was written by another program: name a file' --resume foreign.st $T
+refuses 1 'foreign.st was written by another program; name a file' --resume foreign.st $T
 ok --resume foreign.st $T --epochs 2 --save ours.st
 same foreign.st twin.st
 

@@ -32,7 +32,7 @@ printed 1 "^loss .* accuracy +$(value test_accuracy tested | awk '{ printf $1 ==
 
 case_ 'rows that were trained on do not judge'
 ok $T --validation 20% --epochs 1 --save part.st
-fails 1 '--validation 0.3 would hold out rows that part.st was trained on: continue with its --validation' \
+fails 1 '--validation 0.3 would hold out rows that part.st was trained on; use the original --validation' \
   --resume part.st --epochs 2 --validation 0.3
 cp part.st same.st
 ok --resume same.st --epochs 2 --validation 0.20
