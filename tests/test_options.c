@@ -1,5 +1,6 @@
 /* Tests good and bad values of every option, on the command line and in configuration files. */
 #include "base/augment.h"
+#include "base/nearest.h"
 #include "cli/options.h"
 #include "engine/training.h"
 #include "support/folder.h"
@@ -160,30 +161,55 @@ TEST(wrong_usage_is_named) {
       {"-qz", "unknown option '-z'"},
       {"--epochs", "--epochs needs an argument"},
       {"--quiet=yes", "--quiet does not take an argument"},
-      {"--evaluate", "--evaluate needs a network: add --load FILE"},
+      {"--evaluate", "--evaluate needs a network; add --load FILE"},
       {"--load m", "--load needs --evaluate, --predict, --classify or --html"},
-      {"--load m --evaluate --classify a.png", "--evaluate has no use for --classify"},
-      {"--load m --evaluate --resume n", "--evaluate has no use for --resume"},
-      {"--probabilities", "--probabilities goes with --predict"},
-      {"--json", "--json goes with --evaluate, --classify"},
-      {"--load m --evaluate --epochs 3", "--evaluate has no use for --epochs: leave it out"},
-      {"--load m --predict a.csv --mistakes a.png", "--predict has no use for --mistakes"},
-      {"--load m --classify --test a.csv a.png", "--classify has no use for --test"},
-      {"--seeds 2 --early-stop 1", "--seeds has no use for --early-stop: leave it out"},
-      {"--sweep lr=0.1,0.2 --save x", "--sweep has no use for --save: leave it out"},
+      {"--load m --evaluate --classify a.png", "--classify has no effect with --evaluate"},
+      {"--load m --evaluate --resume n", "--resume has no effect with --evaluate"},
+      {"--probabilities", "--probabilities can only be used with --predict"},
+      {"--json", "--json can only be used with --evaluate, --classify"},
+      {"--load m --evaluate --epochs 3", "--epochs has no effect with --evaluate; remove it"},
+      {"--load m --predict a.csv --mistakes a.png", "--mistakes has no effect with --predict"},
+      {"--load m --classify --test a.csv a.png", "--test has no effect with --classify"},
+      {"--seeds 2 --early-stop 1", "--early-stop has no effect with --seeds; remove it"},
+      {"--sweep lr=0.1,0.2 --save x", "--save has no effect with --sweep; remove it"},
       {"--load m --load n --evaluate --html a.html",
-       "--html draws one network: give it one --load"},
+       "--html draws a single network; give --load only once"},
       {"--load m --classify", "needs the names of pictures"},
-      {"--load m n --evaluate", "unexpected argument 'n': write --load before each network"},
+      {"--load m n --evaluate", "unexpected argument 'n'; write --load before each network"},
       {"--device cpu --fusion step", "--fusion step needs a GPU"},
       {"--dropout 0.1,0.2,0.3", "--dropout has 3 values, but --hidden has 2 layers"},
       {"--augment shift=15", "the strength of shift must be a number from 0 to 14 in 'shift=15'"},
   };
   foreach (b, bad) refuse(OPTIONS_USAGE, b->given, NULL, b->wanted);
+  refuse(OPTIONS_USAGE, "--device", "cuda:1",
+         "not 'cuda:1': choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment");
   foreach (far, TEXTS("--bxxch", "--quxat",
                       text_printf("--%0199d", 0))) /* too unlike any option to suggest one */
     if (parse_with(*far, NULL) != OPTIONS_USAGE || strstr(error.text, "did you mean"))
       fail_msg("%s", error.text);
+}
+
+static bool is_option(const char *name, size_t length) {
+  foreach_row (row, &options_table)
+    if (strlen(row->name) == length && strncmp(row->name, name, length) == 0) return true;
+  return false;
+}
+
+/* Every cure for a foreign word names only options that exist, and is given for that word. */
+TEST(words_of_other_programs_get_a_cure_that_works) {
+  const char *instead, *cure, *word;
+  for (size_t i = 0; (word = nearest_foreign(i, &instead, &cure)) != NULL; i++) {
+    if (is_option(word, strlen(word))) fail_msg("--%s is an option, not a foreign word", word);
+    for (const char *at = cure; at && (at = strstr(at, "--")) != NULL; at += 2)
+      if (!is_option(at + 2, strcspn(at + 2, " ,;")))
+        fail_msg("the cure of %s names an option that is not there: %s", word, at);
+    if (!is_option(instead, strlen(instead))) continue; /* the word is a value, not an option */
+    if (cure)
+      refuse(OPTIONS_USAGE, text_printf("--%s=1", word), NULL, text_printf("=1': %s", cure));
+    else
+      refuse(OPTIONS_USAGE, text_printf("--%s=1", word), NULL,
+             text_printf("did you mean '--%s'?", instead));
+  }
 }
 
 /* A saved run holds all options except ONE_RUN options: what a run prints, draws, writes, loads. */
@@ -251,6 +277,7 @@ TEST(a_bad_file_is_named_with_its_line) {
     const char *says;
   } bad[] = {
       {"[training]\nbatch = 64\nbach = 3\n", 3, "unknown key 'bach'"},
+      {"[training]\npatience = 3\n", 2, "unknown key 'patience': use --early-stop N"},
       {"[trainings]\nbatch = 64\n", 2, "'batch' belongs in section [training], not [trainings]"},
       {"# none\nbatch = 64\n", 2, "'batch' belongs in section [training], not []"},
       {"[training]\nbatch = 64\n\nbatch = 64\n", 4, "'batch' is given twice"},

@@ -6,9 +6,48 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
-/* Each row holds a word that other programs use, then the word that this program uses. */
-static const char *const synonyms[][2] = {
-    {"batch-size", "batch"}, {"learning-rate", "lr"}, {"gpu", "cuda"}};
+/* Words that other programs use, or that former versions of this one used. A row holds only if the
+   word `instead` is among the known words, so that no program advises what only another one can do.
+   `cure` says what to do; if it is NULL, `instead` means the same. A word that ends with a colon
+   stands for every word that begins with it. */
+static const struct {
+  const char *word, *instead, *cure;
+} foreign[] = {
+    {"batch-size", "batch", NULL},
+    {"checkpoint", "save", "use --save FILE to save the network, --resume FILE to continue it"},
+    {"class-weight", "train",
+     "classes cannot be weighted; repeat the rows of rare classes in the training file"},
+    {"cpu", "device", "use --device cpu"},
+    {"cuda", "device", "use --device cuda"},
+    {"cuda:", "cuda", "choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment"},
+    {"cross-validation", "validation",
+     "there is no cross-validation; hold rows out with --validation 0.1"},
+    {"data", "train", "use --train FILE and --test FILE"},
+    {"dataset", "train", "use --train FILE and --test FILE"},
+    {"ensemble", "seeds",
+     "train with --seeds N --save FILE, then use the networks together by giving --load several "
+     "times"},
+    {"gpu", "cuda", NULL},
+    {"gpu", "device",
+     "choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment, or train on any with --device "
+     "cuda"},
+    {"init", "resume", "use --resume FILE to continue training a saved network"},
+    {"k-fold", "validation", "there is no cross-validation; hold rows out with --validation 0.1"},
+    {"kfold", "validation", "there is no cross-validation; hold rows out with --validation 0.1"},
+    {"l2", "weight-decay", NULL},
+    {"learning-rate", "lr", NULL},
+    {"loss", "label-smoothing", "the loss is always cross-entropy"},
+    {"model", "load", "use --save FILE to save the network, --load FILE to use a saved one"},
+    {"num-workers", "threads", NULL},
+    {"onnx", "save",
+     "ONNX is not written; --save writes safetensors, which PyTorch can read and export"},
+    {"patience", "early-stop", "use --early-stop N"},
+    {"shuffle", "seed", "rows are shuffled in every epoch; --seed chooses the order"},
+    {"test-size", "validation", "use --validation 0.1 to hold out a tenth of the training rows"},
+    {"val-split", "validation", "use --validation 0.1 to hold out a tenth of the training rows"},
+    {"validation-split", "validation",
+     "use --validation 0.1 to hold out a tenth of the training rows"},
+    {"workers", "threads", NULL}};
 
 enum { LENGTH_MOST = 63 };
 
@@ -29,10 +68,26 @@ static size_t distance(const char *a, const char *b) {
   return edits[a_length][b_length];
 }
 
+static bool is_among(const char *word, const char *const *known) {
+  while (*known && strcmp(*known, word) != 0) known++;
+  return *known != NULL;
+}
+
+/* Returns true if the foreign word stands for `given`. */
+static bool stands_for(const char *word, const char *given) {
+  const size_t length = strlen(word);
+  return word[length - 1] == ':' ? strncmp(word, given, length) == 0 : strcmp(word, given) == 0;
+}
+
 bool nearest_append(const char *given, const char *const *known, const char *before, Error *error) {
   const char *found = NULL;
-  foreach (words, synonyms)
-    if (strcmp(given, (*words)[0]) == 0) given = (*words)[1];
+  foreach (row, foreign) {
+    if (!stands_for(row->word, given) || !is_among(row->instead, known)) continue;
+    if (row->cure && error) text_append(error->text, ": %s", row->cure);
+    if (row->cure) return false;
+    given = row->instead;
+    break;
+  }
   size_t least = strlen(given) < 6 ? 1 : 2;
   for (; *known && strlen(given) <= LENGTH_MOST; known++) {
     const size_t edits = strlen(*known) <= LENGTH_MOST ? distance(given, *known) : SIZE_MAX;
@@ -42,4 +97,11 @@ bool nearest_append(const char *given, const char *const *known, const char *bef
   }
   if (found && error) text_append(error->text, ": did you mean '%s%s'?", before, found);
   return false;
+}
+
+const char *nearest_foreign(size_t row, const char **instead, const char **cure) {
+  if (row >= LENGTH(foreign)) return NULL;
+  *instead = foreign[row].instead;
+  *cure = foreign[row].cure;
+  return foreign[row].word;
 }

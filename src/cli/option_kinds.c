@@ -151,7 +151,7 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
 static bool set_paths(const OptionRow *row, const char *value, void *options, Error *error) {
   PathList *list = field_of(row, options);
   if (list->count == OPTIONS_LOADS)
-    return error_set(error, "--%s can be given %d times at most", row->name, OPTIONS_LOADS);
+    return error_set(error, "--%s can be given at most %d times", row->name, OPTIONS_LOADS);
   OptionRow next = *row; /* a copy of *row for the list's next path */
   next.field += offsetof(PathList, path) + (size_t)list->count * sizeof *list->path;
   if (!set_path(&next, value, options, error)) return false;

@@ -353,26 +353,27 @@ static bool check_takers(const Options *o, unsigned command, Error *error) {
   const ShortText asked = asked_by(command);
   if (!other) return true;
   if (*asked.text)
-    return error_set(error, "%s has no use for --%s: leave it out", asked.text, other->name);
-  return error_set(error, "--%s goes with %s", other->name, asked_by(other->takers).text);
+    return error_set(error, "--%s has no effect with %s; remove it", other->name, asked.text);
+  return error_set(error, "--%s can only be used with %s", other->name,
+                   asked_by(other->takers).text);
 }
 
 /* Checks that the command uses the loaded networks and the arguments after the options, if any. */
 static bool check_uses(const Options *o, unsigned command, Error *error) {
   const unsigned uses = command & (FOR_EVALUATE | FOR_PREDICT | FOR_CLASSIFY);
   if (uses && o->load.count == 0)
-    return error_set(error, "%s needs a network: add --load FILE", asked_by(uses).text);
+    return error_set(error, "%s needs a network; add --load FILE", asked_by(uses).text);
   if (command == 0)
     return error_set(error, "--load needs --evaluate, --predict, --classify or --html; to continue "
                             "training use --resume");
   if (o->load.count > 1 && (o->weights[0] || o->html[0]))
-    return error_set(error, "--%s draws one network: give it one --load",
+    return error_set(error, "--%s draws a single network; give --load only once",
                      o->weights[0] ? "weights" : "html");
   if (o->classify && o->picture_count == 0)
     return error_set(error, "--classify needs the names of pictures at the end of the command");
   return o->classify || o->picture_count == 0 ||
          error_set(error, "unexpected argument '%s'%s", o->pictures[0],
-                   o->load.count > 0 ? ": write --load before each network" : "");
+                   o->load.count > 0 ? "; write --load before each network" : "");
 }
 
 bool options_check(Options *options, Error *error) {
@@ -381,7 +382,7 @@ bool options_check(Options *options, Error *error) {
   const int shares = t->dropout.count, layers = t->hidden.count;
   if (!check_uses(options, command, error) || !check_takers(options, command, error)) return false;
   if (command == FOR_SEEDS && t->seed + (uint64_t)options->seeds - 1 > UINT32_MAX)
-    return error_set(error, "--seeds %d from --seed %llu leads above the highest seed, %u",
+    return error_set(error, "--seeds %d starting at --seed %llu would go past the largest seed, %u",
                      options->seeds, (unsigned long long)t->seed, UINT32_MAX);
   if (command == FOR_SWEEP) return true; /* each trial's options are checked later */
   if (training_drops(t) && shares != layers && !(shares == 1 && layers > 0))

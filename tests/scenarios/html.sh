@@ -17,7 +17,7 @@ refuses 1 '--html draws square pictures, but a row has 2 pixels' $T --epochs 1 -
 refuses 1 none/m.html $A --html none/m.html
 refusals 2 <<'END'
 --html writes a file whose name ends in .html, not 'm.png'|--html m.png
---html draws one network: give it one --load|--load model.st --load model.st --html m.html
+--html draws a single network; give --load only once|--load model.st --load model.st --html m.html
 END
 absent m.html
 
