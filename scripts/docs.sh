@@ -15,6 +15,11 @@ trap 'rm -f "$tables"' EXIT
 
 for page in "$folder"/lab/[!R]*.md; do
   record=$(sed -n 's/^<!-- record \([a-z0-9-]*\): .*/\1/p' "$page")
+  listed=$("$programs/mlp-lab" list "$(basename "$page" .md)" --from "$folder/results/$record.json" 2>&1) || true
+  if [[ $listed == *'unknown topic'* ]]; then
+    echo "docs.sh: $page keeps what it has: $record.json is older than this topic" >&2
+    continue
+  fi
   "$programs/mlp-lab" "$(basename "$page" .md)" --from "$folder/results/$record.json" --markdown |
     sed -n '/^## /,$p' | sed 's/^## /### /' >"$tables"
   sed -i -e '/^<!-- record /,/^<!-- end of record -->$/{/^<!--/!d}' -e "/^<!-- record /r $tables" "$page"
