@@ -57,6 +57,14 @@ cudaError_t lab_zip(const LabCall *call, Kernel kernel, int64_t blocks, int bloc
                     call->size.dim[0], more...);
 }
 
+/* Returns a call for launches of kernels that only prepare or end the work. lab_launch does not
+   record them, so the table shows the registers of the rung's own kernel. */
+static inline LabCall lab_helper(const LabCall *call) {
+  LabCall helper = *call;
+  helper.record = nullptr;
+  return helper;
+}
+
 /* Returns how many blocks cover `count` elements if each block has `each` elements. */
 static inline unsigned lab_blocks(int64_t count, int64_t each) {
   return (unsigned)ceil_div(count, each);

@@ -128,6 +128,7 @@ typedef enum {
   LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
   LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
   LAB_COUNTS_TILE,          /* wavefronts per load or store of a tile, whichever takes more */
+  LAB_COUNTS_ACCESSES,      /* loads and stores of a thread per term of three operations */
   LAB_COUNTS_PATHS          /* steps of a warp divided by the mean steps of its lanes */
 } LabCount;
 
@@ -165,7 +166,7 @@ typedef struct {
 extern const LabTopic *const lab_topics[];
 
 extern const LabTopic lab_vector, lab_reduce, lab_softmax, lab_matmul, lab_transpose, lab_histogram,
-    lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;
+    lab_pairwise, lab_copy_patterns, lab_divergence, lab_math, lab_constant, lab_transfers;
 
 #ifdef __cplusplus
 }

@@ -45,6 +45,7 @@ static double count(const LabArrays *a, const EmulatorCounts *c) {
                             [LAB_COUNTS_ATOMICS] = (double)c->atomic_turns / (values / WARP),
                             [LAB_COUNTS_MULTIPLY_ADDS] = turns / (operations / 2 / WARP),
                             [LAB_COUNTS_TILE] = 2 * turns / (double)c->least_turns - 1,
+                            [LAB_COUNTS_ACCESSES] = (double)c->lanes / (operations / 3),
                             [LAB_COUNTS_PATHS] = (double)c->step_slots / (double)c->lane_steps};
   return counted[t->counted];
 }
