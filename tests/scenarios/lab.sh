@@ -54,7 +54,9 @@ vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +32.0 +31.2  r
 reduce --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
 reduce --size 25601|^6  one-pass +0.10 +1.00 .* right$
 vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
-softmax --size 8x1024|^4  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
+softmax --problem logits --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
+softmax --problem logits --size 8x1024|^2  tree .* 8.00 +8.00  right$
+softmax --problem neighbours --size 64x1024|^9  fused +0.28 +1.00 .* right$
 matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, specialised: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
