@@ -204,15 +204,15 @@ static float scale_of_k(const TilesJob &of, int inputs) {
 }
 
 static Factors factors_of(const TilesJob &of, float scale, float decay) {
-  const float rate = of.learning_rate, momentum = of.rule.momentum;
-  const bool nesterov = of.rule.kind == OPTIMIZER_NESTEROV;
+  const float rate = of.learning_rate;
+  const OptimizerLinear linear = optimizer_linear(of.rule, rate);
   Factors by = {};
   by.scale = scale;
-  by.m = (nesterov ? rate * momentum : rate) * scale;
-  by.g = nesterov ? rate * scale : 0.0f;
-  by.known_m = by.m * momentum;
+  by.m = linear.m * scale;
+  by.g = linear.g * scale;
+  by.known_m = by.m * of.rule.momentum;
   by.known_w = (by.m + by.g) / scale * decay;
-  by.decay = of.rule.kind == OPTIMIZER_ADAMW ? rate * decay : decay / scale;
+  by.decay = optimizer_decouples(of.rule.kind) ? rate * decay : decay / scale;
   return by;
 }
 

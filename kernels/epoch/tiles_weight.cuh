@@ -1,7 +1,8 @@
-/* The update of a weight that stays on its multiprocessor. It follows the rules of
-   base/optimizer.h, with factors that the host computes once. Weights and averages are kept
-   multiplied by a power of two. Gradients and moments are not scaled. So a moment near 0 keeps its
-   bits when it is stored between two launches. */
+/* The update of a weight that stays on its multiprocessor. The rules are those of base/optimizer.h,
+   with factors that the host computes once. What is here is only how level epoch divides, takes
+   roots and scales. Weights and averages are kept multiplied by a power of two. Gradients and
+   moments are not scaled. So a moment near 0 keeps its bits when it is stored between two
+   launches. */
 #pragma once
 
 #include "batch.cuh"
@@ -10,15 +11,15 @@
 namespace tiles {
 
 /* Factors of all weights, or of all biases. `scale` is the power of two by which weights are
-   multiplied. With sgd and nesterov, an update subtracts m times the new momentum and g times the
-   gradient from the weight. The part of the update that does not need the gradient is known_m times
-   the old momentum plus known_w times the weight. adamw subtracts `decay` times the weight. The
-   other rules add `decay` times the weight to the gradient. */
+   multiplied. Without second moments, an update subtracts m times the new momentum and g times the
+   gradient from the weight (OptimizerLinear). The part of the update that does not need the
+   gradient is known_m times the old momentum plus known_w times the weight. `decay` is the argument
+   of optimizer_moments(). */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
 
-/* The numbers that are the same in every step. With sgd and nesterov, an update subtracts
+/* The numbers that are the same in every step. Without second moments, an update subtracts
    `of_gradient` times the gradient from a weight without a scale, besides the known part. */
 struct Rule {
   OptimizerRule is;
@@ -41,18 +42,11 @@ struct Weight {
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const Factors &by, const StepNumbers &now,
                                        float g, Weight &x) {
+  optimizer_moments(SECOND, true, rule.is, by.decay, &g, &x.w, &x.m, &x.v);
   if constexpr (SECOND) {
-    if (rule.is.kind == OPTIMIZER_ADAM)
-      g = fmaf(by.decay, x.w, g);
-    else
-      x.w = fmaf(-by.decay, x.w, x.w);
-    x.m = fmaf(rule.is.beta1, x.m, (1 - rule.is.beta1) * g);
-    x.v = fmaf(rule.is.beta2, x.v, (1 - rule.is.beta2) * g * g);
-    const float root = sqrt_approximate(x.v);
-    x.w -= by.scale * now.step * __fdividef(x.m, fmaf(root, now.second_root, rule.is.epsilon));
+    const float n = optimizer_numerator(SECOND, rule.is, g, x.m), root = sqrt_approximate(x.v);
+    x.w -= by.scale * now.step * __fdividef(n, fmaf(root, now.second_root, rule.is.epsilon));
   } else {
-    g = fmaf(by.decay, x.w, g);
-    x.m = fmaf(rule.is.momentum, x.m, g);
     x.w = fmaf(-by.m, x.m, fmaf(-by.g, g, x.w));
   }
 }

@@ -1,5 +1,7 @@
-/* The rules by which a training step changes a parameter w, given its gradient g. They are the same
-   on the host and on the device.
+/* The rules by which a training step changes a parameter w, given its gradient g. Everything that
+   depends on the rule is in this file, for host and device. The CPU engine and every kernel call
+   these functions, so they cannot train by different rules. A static_assert stands wherever a new
+   optimizer has to be thought of: raise its number when the rule is there.
 
      sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
                momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
@@ -11,18 +13,18 @@
                2019; the rate scales the decay, as in PyTorch) */
 #pragma once
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 
 #include "base/host_device.h"
 
-typedef enum {
-  OPTIMIZER_SGD,
-  OPTIMIZER_NESTEROV,
-  OPTIMIZER_ADAM,
-  OPTIMIZER_ADAMW,
-  OPTIMIZERS
-} Optimizer;
+#define EACH_OPTIMIZER(DO)                                                                         \
+  DO(OPTIMIZER_SGD) DO(OPTIMIZER_NESTEROV) DO(OPTIMIZER_ADAM) DO(OPTIMIZER_ADAMW)
+
+#define OPTIMIZER_IN_ENUM(KIND) KIND,
+typedef enum { EACH_OPTIMIZER(OPTIMIZER_IN_ENUM) OPTIMIZERS } Optimizer;
+#undef OPTIMIZER_IN_ENUM
 
 typedef struct {
   Optimizer kind;
@@ -32,7 +34,15 @@ typedef struct {
 
 /* Returns true for adam and adamw, which keep a second moment (v above). */
 HOST_DEVICE int optimizer_has_second(Optimizer kind) {
+  static_assert(OPTIMIZERS == 4, "does the new optimizer keep a second moment?");
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
+}
+
+/* Returns true if weight decay shrinks w itself. With the other rules it is part of the gradient,
+   so it also goes through the moments. */
+HOST_DEVICE int optimizer_decouples(Optimizer kind) {
+  static_assert(OPTIMIZERS == 4, "does the new optimizer's decay shrink the weight itself?");
+  return kind == OPTIMIZER_ADAMW;
 }
 
 /* The coefficients of one update. */
@@ -45,6 +55,7 @@ typedef struct {
 /* Returns the coefficients of update t = `updates` + 1. Computes 1 - beta^t as -expm1(t log(beta)),
    since 1 - powf(beta, t) loses digits while beta^t is near 1. */
 HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_t updates) {
+  static_assert(OPTIMIZERS == 4, "does the new optimizer correct its moments' bias?");
   OptimizerStep step = {rate, rate, 1.0f};
   if (!optimizer_has_second(rule.kind)) return step;
   const float t = (float)updates + 1.0f;
@@ -53,20 +64,64 @@ HOST_DEVICE OptimizerStep optimizer_step(OptimizerRule rule, float rate, uint32_
   return step;
 }
 
-/* Changes *w, *m (the momentum, or the first moment) and, for adam and adamw, *v (the second
-   moment). `decay` is the rule's weight decay, or 0 for a bias. */
-HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
-                                 float *w, float *m, float *v) {
-  if (rule.kind != OPTIMIZER_ADAMW) g += decay * *w;
-  if (!optimizer_has_second(rule.kind)) {
-    *m = rule.momentum * *m + g;
-    *w -= step.rate * (rule.kind == OPTIMIZER_NESTEROV ? g + rule.momentum * *m : *m);
+/* How a rule without second moments moves w: w loses m times the new momentum and g times the
+   gradient, to which decay has been added. Level epoch relies on this form, and on the momentum in
+   optimizer_moments(), when it computes products with W before the gradient is known. */
+typedef struct {
+  float m, g;
+} OptimizerLinear;
+
+HOST_DEVICE OptimizerLinear optimizer_linear(OptimizerRule rule, float rate) {
+  static_assert(OPTIMIZERS == 4, "a new optimizer without second moments must have this form");
+  OptimizerLinear of = {rate, 0.0f};
+  if (rule.kind == OPTIMIZER_NESTEROV) of.m = rate * rule.momentum, of.g = rate;
+  return of;
+}
+
+/* Returns a b + c, rounded once if `fused`; otherwise the compiler may choose. */
+HOST_DEVICE float optimizer_multiply_add(const int fused, float a, float b, float c) {
+  return fused ? fmaf(a, b, c) : a * b + c;
+}
+
+/* The first half of an update: lets the weight decay, or adds the decay to *g, and updates *m (the
+   momentum, or the first moment) and *v (the second moment). `decay` is the rule's weight decay,
+   times the rate if optimizer_decouples(), or 0 for a bias. `second` is optimizer_has_second() and,
+   like `fused`, a constant, so that kernels have code for their own rules only. */
+HOST_DEVICE void optimizer_moments(const int second, const int fused, OptimizerRule rule,
+                                   float decay, float *g, float *w, float *m, float *v) {
+  static_assert(OPTIMIZERS == 4, "how does the new optimizer change the moments?");
+  if (second && optimizer_decouples(rule.kind))
+    *w = optimizer_multiply_add(fused, -decay, *w, *w);
+  else
+    *g = optimizer_multiply_add(fused, decay, *w, *g);
+  if (!second) {
+    *m = optimizer_multiply_add(fused, rule.momentum, *m, *g);
     return;
   }
-  if (rule.kind == OPTIMIZER_ADAMW) *w -= step.rate * decay * *w;
-  *m = rule.beta1 * *m + (1.0f - rule.beta1) * g;
-  *v = rule.beta2 * *v + (1.0f - rule.beta2) * g * g;
-  *w -= step.step * *m / (sqrtf(*v) * step.second_root + rule.epsilon);
+  *m = optimizer_multiply_add(fused, rule.beta1, *m, (1.0f - rule.beta1) * *g);
+  *v = optimizer_multiply_add(fused, rule.beta2, *v, (1.0f - rule.beta2) * *g * *g);
+}
+
+/* Returns the numerator n of the second half of an update, after optimizer_moments(). w then loses
+   rate n or, with second moments, step n / (sqrt(v) second_root + epsilon). */
+HOST_DEVICE float optimizer_numerator(const int second, OptimizerRule rule, float g, float m) {
+  static_assert(OPTIMIZERS == 4, "along what does the new optimizer move the weight?");
+  if (second) return m;
+  return rule.kind == OPTIMIZER_NESTEROV ? g + rule.momentum * m : m;
+}
+
+/* Changes *w, *m and, for adam and adamw, *v. `decay` is the rule's weight decay, or 0 for a bias.
+ */
+HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
+                                 float *w, float *m, float *v) {
+  const int second = optimizer_has_second(rule.kind);
+  if (optimizer_decouples(rule.kind)) decay *= step.rate;
+  optimizer_moments(second, 0, rule, decay, &g, w, m, v);
+  const float n = optimizer_numerator(second, rule, g, *m);
+  if (second)
+    *w -= step.step * n / (sqrtf(*v) * step.second_root + rule.epsilon);
+  else
+    *w -= step.rate * n;
 }
 
 /* Returns the weight of the old value in update t = `updates` + 1 of an exponential moving average.

@@ -17,15 +17,12 @@ void cpu_optimize(const CpuEngine *cpu, const Layer *layer, size_t at, size_t co
   const OptimizerRule rule = cpu->engine.config.training.rule;
   float *const *array = layer->array, *w = array[PARAMETERS] + at, *m = array[FIRST_MOMENT] + at;
   float *v = array[SECOND_MOMENT] ? array[SECOND_MOMENT] + at : m; /* no second moment: v unused */
-#define BY(kind)                                                                                   \
-  case kind:                                                                                       \
-    optimize_by(kind, rule, step, decay, count, gradient, w, m, v);                                \
-    break
+#define BY(KIND)                                                                                   \
+  case KIND:                                                                                       \
+    optimize_by(KIND, rule, step, decay, count, gradient, w, m, v);                                \
+    break;
   switch (rule.kind) {
-    BY(OPTIMIZER_SGD);
-    BY(OPTIMIZER_NESTEROV);
-    BY(OPTIMIZER_ADAM);
-    BY(OPTIMIZER_ADAMW);
+    EACH_OPTIMIZER(BY)
   case OPTIMIZERS:
     break;
   }
