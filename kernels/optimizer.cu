@@ -1,6 +1,6 @@
 /* Updates all parameters at once by any rule of base/optimizer.h, and their moving average.
-   The kernel that computes the gradient (layer/update.cu) can apply only the momentum rule, because
-   its gemm leaves too few registers for other rules. Here the gradient goes through
+   The kernel that computes the gradient (layer/update.cu) can apply only sgd, because its gemm
+   leaves too few registers for other rules. Here the gradient goes through
    memory, which costs 8 bytes more per parameter. */
 #include "layer/planes.cuh"
 
@@ -26,10 +26,10 @@ __device__ void renew(const Terms &t, int rows, unsigned first, const Quad &q) {
 
 /* Updates all parameters and writes the planes of the weights. Each thread has four parameters. */
 __global__ void __launch_bounds__(THREADS)
-    optimize(BatchView batch, Optimizer kind, __grid_constant__ const FlatParameters p) {
+    optimize(BatchView batch, __grid_constant__ const FlatParameters p) {
   const size_t i = QUAD * ((size_t)blockIdx.x * THREADS + threadIdx.x);
-  OptimizerRule rule = batch.d_state->rule;
-  rule.kind = kind;
+  const OptimizerRule rule = batch.d_state->rule;
+  const bool second = optimizer_has_second(rule.kind);
   const OptimizerStep step =
       optimizer_step(rule, batch.d_state->learning_rate, updates_before(batch));
   int layer = 0;
@@ -40,15 +40,15 @@ __global__ void __launch_bounds__(THREADS)
   pdl_wait();
   if (i >= p.count || rows_of_all_ranks(batch) == 0) return;
   const Quad g = load_quad(p.d_g + i);
-  float *d_w = p.d_w + i, *d_m = p.d_m + i, *d_v = p.d_v ? p.d_v + i : nullptr;
+  float *d_w = p.d_w + i, *d_m = p.d_m + i, *d_v = p.d_v + i;
   Quad w = load_quad(d_w), m = load_quad(d_m), v = {};
-  if (d_v) v = load_quad(d_v);
+  if (second) v = load_quad(d_v);
   unrolled (e, QUAD)
     optimizer_value(rule, step, is_weight ? rule.weight_decay : 0.0f, g.value[e], &w.value[e],
                     &m.value[e], &v.value[e]);
   store_quad(d_w, w);
   store_quad(d_m, m);
-  if (d_v) store_quad(d_v, v);
+  if (second) store_quad(d_v, v);
   const Planes &planes = p.planes[layer];
   if (!is_weight || !planes.d) return;
   const unsigned first = (unsigned)(i - p.weight[layer]);
@@ -70,17 +70,15 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-cudaError_t launch_optimizer(BatchView batch, Optimizer kind, const FlatParameters *parameters,
+cudaError_t launch_optimizer(BatchView batch, const FlatParameters *parameters,
                              cudaStream_t stream) {
   const FlatParameters *p = parameters;
   REQUIRE(valid_batch(batch) && p && given(p->d_w, p->d_m, p->d_g) && p->count >= 1 &&
-          p->count % QUAD == 0 && p->layers >= 1 && p->layers <= MAX_UPDATES &&
-          (!optimizer_has_second(kind) || p->d_v));
+          p->count % QUAD == 0 && p->layers >= 1 && p->layers <= MAX_UPDATES);
   for (int l = 0; l < p->layers; l++)
     REQUIRE(p->weight[l] % QUAD == 0 && p->bias[l] % QUAD == 0 &&
             (!p->planes[l].d || valid_fp16_terms(p->planes[l].terms)));
-  return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, kind,
-                    *p);
+  return launch_pdl(optimize, blocks_for(p->count / QUAD, THREADS), THREADS, stream, batch, *p);
 }
 
 cudaError_t launch_average(BatchView batch, float decay, float *d_average, const float *d_w,

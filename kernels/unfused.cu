@@ -132,11 +132,12 @@ __global__ void bias_gradient(const float *d_dz, float *d_db, int rows, int out)
   d_db[o] = sum;
 }
 
-/* Applies the momentum rule. One thread per value reads 12 bytes and writes 8. */
-__global__ void update(BatchView batch, UpdateRule rule, float *d_w, float *d_v, const float *d_g,
-                       size_t count, size_t decayed) {
+/* Applies sgd. One thread per value reads 12 bytes and writes 8. */
+__global__ void update(BatchView batch, float *d_w, float *d_v, const float *d_g, size_t count,
+                       size_t decayed) {
   const size_t i = thread_of_grid();
   if (i >= count || rows_of_all_ranks(batch) == 0) return;
+  const OptimizerRule &rule = batch.d_state->rule;
   const UpdateRule mine = {rule.momentum, i < decayed ? rule.weight_decay : 0.0f};
   update_value(d_w[i], d_v[i], d_g[i], mine, batch.d_state->learning_rate);
 }
@@ -224,8 +225,8 @@ cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int o
   return launch_each(bias_gradient, out, stream, d_dz, d_db, rows, out);
 }
 
-cudaError_t launch_update(BatchView batch, UpdateRule rule, float *d_w, float *d_v,
-                          const float *d_g, size_t count, size_t decayed, cudaStream_t stream) {
+cudaError_t launch_update(BatchView batch, float *d_w, float *d_v, const float *d_g, size_t count,
+                          size_t decayed, cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && given(d_w, d_v, d_g) && count >= 1);
-  return launch_each(update, count, stream, batch, rule, d_w, d_v, d_g, count, decayed);
+  return launch_each(update, count, stream, batch, d_w, d_v, d_g, count, decayed);
 }

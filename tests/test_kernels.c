@@ -215,8 +215,8 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
       TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);
-      TAKES(1, 3, 1, update, view, rules[1], p[0], p[1], p[2], (size_t)n[0], 0);
-      TAKES(1, 3, 1, optimizer, view, OPTIMIZER_SGD, &flat);
+      TAKES(1, 3, 1, update, view, p[0], p[1], p[2], (size_t)n[0], 0);
+      TAKES(1, 3, 1, optimizer, view, &flat);
       TAKES(1, 2, 1, average, view, 0.5f, p[0], p[1], (size_t)n[0]);
       TAKES(1, 3, 2, forward, pixels, p[0], p[1], p[2], n[0], n[1], 1, none, 3);
       TAKES(0, 3, 2, forward, floats, p[0], p[1], p[2], n[0], n[1], 1, none, 3);

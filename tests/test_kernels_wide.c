@@ -308,13 +308,13 @@ WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed
       WideLayer l = make_wide_layer(&batch, layer, terms);
       const LayerUpdate at = l.update.at;
       l.update.at = gradient_of(&layer);
-      LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
+      LAUNCH(wide_updates, with_momentum(&batch, rule), &l.update, 1);
       assert_layer_gradient(
           "wide gradient", &layer, &l.update.at,
           split_bound(fp16_split(terms), s.rows, GEMM_ROUNDING + PIXEL_ROUNDINGS));
       assert_unwritten(l.update.w.d, plane_bytes(l.update.w));
       l.update.at = at;
-      LAUNCH(wide_updates, batch.view, rule, &l.update, 1);
+      LAUNCH(wide_updates, with_momentum(&batch, rule), &l.update, 1);
       assert_wide_layer_updated(&l, rule);
     }
   }
@@ -332,7 +332,7 @@ WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, 
       wide[n] = make_wide_layer(batch, layer, 2);
       updates[n] = wide[n].update;
     }
-    LAUNCH(wide_updates, batch->view, rules[2], updates, MAX_UPDATES);
+    LAUNCH(wide_updates, with_momentum(batch, rules[2]), updates, MAX_UPDATES);
     foreach (layer, wide) assert_wide_layer_updated(layer, rules[2]);
   }
 }

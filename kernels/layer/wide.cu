@@ -41,7 +41,7 @@ template <int TERMS> bool prefers_small_blocks(const Work<Update<TERMS>> &work) 
 
 /* Layers run in reverse order: the first layer's tiles (pixels) are shortest and fill the end. */
 template <int TERMS>
-cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *layers, int count,
+cudaError_t updates(const BatchView &batch, const WideUpdate *layers, int count,
                     cudaStream_t stream) {
   Work<Update<TERMS>> work = {};
   work.count = count;
@@ -53,7 +53,6 @@ cudaError_t updates(const BatchView &batch, UpdateRule rule, const WideUpdate *l
     work.epilogue[i] = {
         {stores ? at.d_gw : at.d_w, stores ? at.d_gb : at.d_b, at.d_vw, at.d_vb, stores},
         terms_of(l.w),
-        rule,
         batch.d_state,
         l.x.d_scale};
   }
@@ -102,8 +101,8 @@ cudaError_t launch_wide_backward(Planes dz, Planes w, Planes a, Planes dx, cudaS
   });
 }
 
-cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpdate *layers,
-                                int count, cudaStream_t stream) {
+cudaError_t launch_wide_updates(BatchView batch, const WideUpdate *layers, int count,
+                                cudaStream_t stream) {
   REQUIRE(valid_batch(batch) && layers && count >= 1 && count <= MAX_PRODUCTS);
   const int terms = layers[0].w.terms;
   for (int i = 0; i < count; i++) {
@@ -113,5 +112,5 @@ cudaError_t launch_wide_updates(BatchView batch, UpdateRule rule, const WideUpda
             l.at.out == l.w.rows && l.x.columns == l.w.columns && l.dz.columns == l.w.rows &&
             l.x.rows == l.dz.rows);
   }
-  return (terms == 2 ? updates<2> : updates<1>)(batch, rule, layers, count, stream);
+  return (terms == 2 ? updates<2> : updates<1>)(batch, layers, count, stream);
 }

@@ -33,9 +33,10 @@ struct Once {
   float rate;
   float one;      /* the input's scale: a factor for biases, whose column of ones is not scaled */
   float unscaled; /* the factor that removes the scales from a finished sum */
+  UpdateRule rule;
 
   template <class Product> __device__ Once of(const Product &p) const {
-    return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1])};
+    return {scale, rate, one, 1.0f / (*p.d_scales[0] * *p.d_scales[1]), rule};
   }
 };
 
@@ -134,7 +135,7 @@ template <int TERMS_> struct Backward {
 
 /* ---- update --------------------------------------------------------------------------------- */
 
-/* Applies the momentum rule to W and b, or stores their gradient. Column `in` of C is for b. */
+/* Applies sgd to W and b, or stores their gradient. Column `in` of C is for b. */
 template <int TERMS_> struct Update {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ACROSS_K, B = ACROSS_K;
@@ -142,14 +143,15 @@ template <int TERMS_> struct Update {
   struct Epilogue : Updated {
     static constexpr bool LAST_APART = true;
     Terms w;
-    UpdateRule rule;
-    const StepState *d_state; /* holds the learning rate */
+    const StepState *d_state; /* holds the learning rate and the rule */
     const float *d_scale;     /* scale of the input */
     struct Prefetched {
       Quad w, v;
     };
     __device__ Once once() const {
-      return {scale_of(w), d_state->learning_rate, *d_scale};
+      const OptimizerRule &rule = d_state->rule;
+      return {
+          scale_of(w), d_state->learning_rate, *d_scale, 0.0f, {rule.momentum, rule.weight_decay}};
     }
     __device__ bool is_full(int columns) const {
       return columns <= w.columns && w.columns % 4 == 0;
@@ -167,7 +169,8 @@ template <int TERMS_> struct Update {
         store_quad<FULL>(d_w + at, i, w.columns, gradient);
         return;
       }
-      unrolled (e, 4) update_value(p.w.value[e], p.v.value[e], gradient.value[e], rule, once.rate);
+      unrolled (e, 4)
+        update_value(p.w.value[e], p.v.value[e], gradient.value[e], once.rule, once.rate);
       store_quad<FULL>(d_w + at, i, w.columns, p.w);
       store_quad<FULL>(d_vw + at, i, w.columns, p.v);
       if (w.d) store_terms<TERMS, FULL>(w, o, i, p.w, once.scale);
@@ -187,7 +190,8 @@ template <int TERMS_> struct Update {
         if (stores) {
           d_b[o[i]] = gradient[i] * once.one;
         } else {
-          update_value(bias[i], v[i], gradient[i] * once.one, {rule.momentum, 0.0f}, once.rate);
+          update_value(bias[i], v[i], gradient[i] * once.one, {once.rule.momentum, 0.0f},
+                       once.rate);
           d_b[o[i]] = bias[i];
           d_vb[o[i]] = v[i];
         }

@@ -81,8 +81,8 @@ static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
 static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
   (void)first, (void)end;
   const size_t count = e->engine.config.network.floats;
-  return launch_update(batch, update_rule(e), e->d_parameters, e->d_momentum, e->d_gradient, count,
-                       count, e->compute);
+  return launch_update(batch, e->d_parameters, e->d_momentum, e->d_gradient, count, count,
+                       e->compute);
 }
 
 static const Level level_cublas = {.input = scale_pixels,

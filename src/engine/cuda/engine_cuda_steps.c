@@ -50,7 +50,7 @@ static cudaError_t optimize(CudaEngine *e, BatchView batch, int first, int end,
     p.bias[l - first] = n->bias[l] - start;
     p.planes[l - first] = e->wide.planes[WIDE_W + l];
   }
-  return launch_optimizer(batch, config->training.rule.kind, &p, stream);
+  return launch_optimizer(batch, &p, stream);
 }
 
 /* Updates layers first to end - 1 from the ranks' sums, while e->compute continues. */
@@ -250,7 +250,7 @@ static cudaError_t steps_by_cluster(CudaEngine *e, StepState state) {
                        .position = state.position,
                        .end = state.end,
                        .learning_rate = state.learning_rate,
-                       .rule = update_rule(e),
+                       .rule = {state.rule.momentum, state.rule.weight_decay},
                        .weight = {w[0], w[1], w[2]},
                        .bias = {b[0], b[1], b[2]},
                        .d_parameters = e->d_parameters,

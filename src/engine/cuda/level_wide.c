@@ -102,7 +102,7 @@ static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
     updates[l - first] =
         (WideUpdate){planes_of(e, batch, WIDE_X + l), planes_of(e, batch, WIDE_DZ + l),
                      e->wide.planes[WIDE_W + l], layer_at(e, l)};
-  return launch_wide_updates(batch, update_rule(e), updates, end - first, e->compute);
+  return launch_wide_updates(batch, updates, end - first, e->compute);
 }
 
 const Level level_wide = {.input = input,

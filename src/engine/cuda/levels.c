@@ -100,10 +100,9 @@ static cudaError_t backward_layer(CudaEngine *e, BatchView batch, int l) {
 static cudaError_t update_none(CudaEngine *e, BatchView batch, int first, int end) {
   for (int l = first; l < end && !stores_gradient(e); l++) {
     const LayerUpdate at = layer_at(e, l);
-    const UpdateRule rule = update_rule(e);
     const size_t weights = (size_t)at.in * (size_t)at.out, biases = (size_t)at.out;
-    TRY(launch_update(batch, rule, at.d_w, at.d_vw, at.d_gw, weights, weights, e->compute));
-    TRY(launch_update(batch, rule, at.d_b, at.d_vb, at.d_gb, biases, 0, e->compute));
+    TRY(launch_update(batch, at.d_w, at.d_vw, at.d_gw, weights, weights, e->compute));
+    TRY(launch_update(batch, at.d_b, at.d_vb, at.d_gb, biases, 0, e->compute));
   }
   return cudaSuccess;
 }
