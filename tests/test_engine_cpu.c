@@ -24,9 +24,9 @@ ENGINE_TEST(threads_and_runs_do_not_matter) {
   const Case c = {"threads", 196, {90, 33}, 2, 10, 64, 330, USUAL(0), 1};
   const Data data = make_data(&c);
   EngineConfig config = usual_config(&c);
-  foreach (kind, VALUES(Optimizer, OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_NESTEROV)) {
-    config.training.rule = (OptimizerRule){*kind, 0.9f, 1e-3f, 0.9f, 0.999f, 1e-8f};
-    if (*kind == OPTIMIZER_NESTEROV) config.training.augment = AUGMENT_USUAL;
+  for (int kind = 0; kind < OPTIMIZERS; kind++) {
+    config.training.rule = (OptimizerRule){(Optimizer)kind, 0.9f, 1e-3f, 0.9f, 0.999f, 1e-8f};
+    config.training.augment = kind == OPTIMIZER_NESTEROV ? AUGMENT_USUAL : (AugmentStrengths){{0}};
     config.training.threads = 1;
     const Outcome first = run(&c, config, &data, 3);
     foreach (count, threads) {

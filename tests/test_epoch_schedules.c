@@ -301,6 +301,17 @@ TEST(test_schedules) {
   }
 }
 
+/* Every optimizer, with a hidden layer in the middle, a short batch and Z1 known late or early. */
+TEST(test_every_optimizer) {
+  for (int kind = 0; kind < OPTIMIZERS; kind++)
+    foreach (kilobytes, VALUES(int, 163, HOPPER)) {
+      OK(begin_trial(&(EpochCase){
+          3, {50, 12, 17, 5}, 32, 12, *kilobytes, kind, .rows = 2 * 32 + 9, .seed = 10}));
+      const char *wrong = run_trial((DrawnLaunch){.seed = 1});
+      if (*wrong) fail_msg("optimizer %d with %d KB: %s", kind, *kilobytes, wrong);
+    }
+}
+
 static uint64_t seed, counter; /* seed of the case; number of random numbers drawn so far */
 
 /* Returns a random number from low to high, both included. */
@@ -318,7 +329,7 @@ static EpochCase draw_case(void) {
   for (int l = 1; l < of.layers; l++) of.size[l] = draw_from(1, draw_from(0, 3) ? 30 : 80);
   of.size[of.layers] = draw_from(2, 12);
   of.batch = draw_from(0, 1) ? draw_from(0, 1) ? 32 : 64 : draw_from(1, 64);
-  of.kind = draw_from(0, OPTIMIZER_ADAMW);
+  of.kind = draw_from(0, OPTIMIZERS - 1);
   of.dropout = draw_from(0, 3) ? 0.0F : 0.4F;
   of.smoothing = draw_from(0, 3) ? 0.0F : 0.1F;
   of.multiprocessors = draw_from(3, 30);

@@ -250,12 +250,14 @@ TEST(the_command_line_wins_wherever_config_stands) {
 }
 
 TEST(each_optimizer_has_its_own_rate) {
-  static const float rates[] = {0.05f, 0.05f, 0.001f, 0.001f};
-  for (int k = 0; options_optimizers[k]; k++) {
+  for (int k = 0; k < OPTIMIZERS; k++) {
+    const int second = optimizer_has_second((Optimizer)k);
     accept(text_printf("--optimizer %s", options_optimizers[k]), NULL);
-    assert_true(options_rate(&options) == rates[k]);
+    assert_int_equal(options.training.rule.kind, k);
+    const float rate = options_rate(&options);
+    assert_true(second ? rate == 0.001f : rate == 0.05f);
     accept(text_printf("--batch 4 --optimizer %s", options_optimizers[k]), NULL);
-    assert_true(options_rate(&options) == rates[k] * (k < 2 ? 1.0f / 16 : 0.5f));
+    assert_true(options_rate(&options) == rate * (second ? 0.5f : 1.0f / 16));
   }
 }
 

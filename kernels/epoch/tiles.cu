@@ -212,7 +212,8 @@ static Factors factors_of(const TilesJob &of, float scale, float decay) {
   by.g = linear.g * scale;
   by.known_m = by.m * of.rule.momentum;
   by.known_w = (by.m + by.g) / scale * decay;
-  by.decay = optimizer_decouples(of.rule.kind) ? rate * decay : decay / scale;
+  const bool couples = optimizer_couples(optimizer_has_second(of.rule.kind), of.rule.kind);
+  by.decay = couples ? decay / scale : rate * decay;
   return by;
 }
 

@@ -42,9 +42,9 @@ struct Weight {
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const Factors &by, const StepNumbers &now,
                                        float g, Weight &x) {
-  optimizer_moments(SECOND, true, rule.is, by.decay, &g, &x.w, &x.m, &x.v);
+  optimizer_moments(SECOND, true, &rule.is, by.decay, &g, &x.w, &x.m, &x.v);
   if constexpr (SECOND) {
-    const float n = optimizer_numerator(SECOND, rule.is, g, x.m), root = sqrt_approximate(x.v);
+    const float n = optimizer_numerator(SECOND, &rule.is, g, x.m), root = sqrt_approximate(x.v);
     x.w -= by.scale * now.step * __fdividef(n, fmaf(root, now.second_root, rule.is.epsilon));
   } else {
     x.w = fmaf(-by.m, x.m, fmaf(-by.g, g, x.w));

@@ -38,11 +38,12 @@ HOST_DEVICE int optimizer_has_second(Optimizer kind) {
   return kind == OPTIMIZER_ADAM || kind == OPTIMIZER_ADAMW;
 }
 
-/* Returns true if weight decay shrinks w itself. With the other rules it is part of the gradient,
-   so it also goes through the moments. */
-HOST_DEVICE int optimizer_decouples(Optimizer kind) {
-  static_assert(OPTIMIZERS == 4, "does the new optimizer's decay shrink the weight itself?");
-  return kind == OPTIMIZER_ADAMW;
+/* Returns true if weight decay is part of the gradient, so that it goes through the moments, too.
+   If not, it shrinks w itself, as in adamw. `second` is optimizer_has_second(kind). Level epoch
+   knows it when it is compiled, and so has code for its own rules only. */
+HOST_DEVICE int optimizer_couples(const int second, Optimizer kind) {
+  static_assert(OPTIMIZERS == 4, "is the new optimizer's weight decay part of the gradient?");
+  return !second || kind == OPTIMIZER_ADAM;
 }
 
 /* The coefficients of one update. */
@@ -84,40 +85,39 @@ HOST_DEVICE float optimizer_multiply_add(const int fused, float a, float b, floa
 }
 
 /* The first half of an update: lets the weight decay, or adds the decay to *g, and updates *m (the
-   momentum, or the first moment) and *v (the second moment). `decay` is the rule's weight decay,
-   times the rate if optimizer_decouples(), or 0 for a bias. `second` is optimizer_has_second() and,
-   like `fused`, a constant, so that kernels have code for their own rules only. */
-HOST_DEVICE void optimizer_moments(const int second, const int fused, OptimizerRule rule,
+   momentum, or the first moment) and *v (the second moment). `decay` is 0 for a bias, else the
+   rule's weight decay, times the rate unless optimizer_couples(). */
+HOST_DEVICE void optimizer_moments(const int second, const int fused, const OptimizerRule *rule,
                                    float decay, float *g, float *w, float *m, float *v) {
   static_assert(OPTIMIZERS == 4, "how does the new optimizer change the moments?");
-  if (second && optimizer_decouples(rule.kind))
-    *w = optimizer_multiply_add(fused, -decay, *w, *w);
-  else
+  if (optimizer_couples(second, rule->kind))
     *g = optimizer_multiply_add(fused, decay, *w, *g);
+  else
+    *w = optimizer_multiply_add(fused, -decay, *w, *w);
   if (!second) {
-    *m = optimizer_multiply_add(fused, rule.momentum, *m, *g);
+    *m = optimizer_multiply_add(fused, rule->momentum, *m, *g);
     return;
   }
-  *m = optimizer_multiply_add(fused, rule.beta1, *m, (1.0f - rule.beta1) * *g);
-  *v = optimizer_multiply_add(fused, rule.beta2, *v, (1.0f - rule.beta2) * *g * *g);
+  *m = optimizer_multiply_add(fused, rule->beta1, *m, (1.0f - rule->beta1) * *g);
+  *v = optimizer_multiply_add(fused, rule->beta2, *v, (1.0f - rule->beta2) * *g * *g);
 }
 
 /* Returns the numerator n of the second half of an update, after optimizer_moments(). w then loses
    rate n or, with second moments, step n / (sqrt(v) second_root + epsilon). */
-HOST_DEVICE float optimizer_numerator(const int second, OptimizerRule rule, float g, float m) {
+HOST_DEVICE float optimizer_numerator(const int second, const OptimizerRule *rule, float g,
+                                      float m) {
   static_assert(OPTIMIZERS == 4, "along what does the new optimizer move the weight?");
   if (second) return m;
-  return rule.kind == OPTIMIZER_NESTEROV ? g + rule.momentum * m : m;
+  return rule->kind == OPTIMIZER_NESTEROV ? g + rule->momentum * m : m;
 }
 
-/* Changes *w, *m and, for adam and adamw, *v. `decay` is the rule's weight decay, or 0 for a bias.
- */
+/* Updates *w, *m and, with second moments, *v. `decay` is the rule's weight decay; 0 for a bias. */
 HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
                                  float *w, float *m, float *v) {
   const int second = optimizer_has_second(rule.kind);
-  if (optimizer_decouples(rule.kind)) decay *= step.rate;
-  optimizer_moments(second, 0, rule, decay, &g, w, m, v);
-  const float n = optimizer_numerator(second, rule, g, *m);
+  if (!optimizer_couples(second, rule.kind)) decay *= step.rate;
+  optimizer_moments(second, 0, &rule, decay, &g, w, m, v);
+  const float n = optimizer_numerator(second, &rule, g, *m);
   if (second)
     *w -= step.step * n / (sqrtf(*v) * step.second_root + rule.epsilon);
   else

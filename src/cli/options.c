@@ -8,16 +8,10 @@
 #include "base/nearest.h"
 #include "base/stream.h"
 
-const char *const options_optimizers[] = {[OPTIMIZER_SGD] = "sgd",
-                                          [OPTIMIZER_NESTEROV] = "nesterov",
-                                          [OPTIMIZER_ADAM] = "adam",
-                                          [OPTIMIZER_ADAMW] = "adamw",
-                                          [OPTIMIZERS] = NULL};
-/* The learning rates of --lr auto for batches of at least 16 rows. */
-static const float rates[] = {[OPTIMIZER_SGD] = 0.05F,
-                              [OPTIMIZER_NESTEROV] = 0.05F,
-                              [OPTIMIZER_ADAM] = 0.001F,
-                              [OPTIMIZER_ADAMW] = 0.001F};
+/* In the order of Optimizer: names, and learning rates of --lr auto for batches of at least 16. */
+const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
+static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};
+_Static_assert(LENGTH(options_optimizers) == OPTIMIZERS + 1, "every optimizer has a name");
 _Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* indexed by Precision */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};

@@ -12,6 +12,9 @@ void reference_scale(PixelScale scale, const uint8_t *pixels, int in, double *x)
   for (int i = 0; i < in; i++) x[i] = (pixels[i] / max - scale.mean) / std;
 }
 
+/* A new optimizer needs its own loop here, written from the paper and not from optimizer.h. */
+_Static_assert(OPTIMIZERS == 4, "every optimizer has its float64 rule in reference_optimize()");
+
 void reference_optimize(OptimizerRule rule, double *w, double *m, double *v, const double *g,
                         size_t count, double weight_decay, double learning_rate, uint64_t update) {
   const double momentum = rule.momentum, epsilon = rule.epsilon;
