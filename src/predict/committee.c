@@ -73,6 +73,22 @@ static void committee_close(Engine *engine) {
   free(c);
 }
 
+bool picture_upload(Engine *engine, const uint8_t *ink, Error *error) {
+  StagingBuffer staging;
+  if (engine->call->predict == committee_predict) {
+    const Committee *c = (Committee *)engine;
+    for (int m = 0; m < c->count; m++)
+      if (!picture_upload(c->member[m], ink, error)) return false;
+    return true;
+  }
+  if (!engine->call->staging(engine, 0, &staging, error)) return false;
+  const float white = (float)training_white(&engine->config.training);
+  for (int p = 0; p < engine->config.network.size[0]; p++)
+    staging.pixels[p] = (uint8_t)lroundf((float)ink[p] * white / 255);
+  staging.labels[0] = 0;
+  return engine->call->upload(engine, 0, 0, 1, error);
+}
+
 Engine *committee_open(Engine *const *members, int count, Error *error) {
   static const EngineOperations operations = {.staging = committee_staging,
                                               .upload = committee_upload,

@@ -89,19 +89,11 @@ static void write_json(const Answers *a, const char *path, const Image *image,
 /* Uploads digit i of the picture to dataset row 0, predicts it and sets a->answer[i]. */
 static bool answer_digit(Answers *a, const char *path, const Photograph *photograph, int i,
                          Error *error) {
-  const int size = a->side * a->side;
-  const uint8_t *pixels = photograph->pixels + i * size;
+  const uint8_t *ink = photograph->pixels + i * a->side * a->side;
   SeenAnswer *answer = &a->answer[i];
   Engine *engine = a->engine;
-  StagingBuffer staging;
   float logits[NETWORK_MAX_CLASSES];
-  if (!engine->call->staging(engine, 0, &staging, error)) return false;
-  const float white = (float)training_white(&engine->config.training);
-  for (int p = 0; p < size; p++) /* scales so that 255 (full ink) becomes training_white */
-    staging.pixels[p] = (uint8_t)lroundf((float)pixels[p] * white / 255);
-  staging.labels[0] = 0;
-  if (!engine->call->upload(engine, 0, 0, 1, error) ||
-      !engine->call->predict(engine, 0, 1, logits, error) ||
+  if (!picture_upload(engine, ink, error) || !engine->call->predict(engine, 0, 1, logits, error) ||
       !predict_check_logits(logits, a->classes, path, 0, error))
     return false;
   softmax(logits, a->classes, answer->probabilities);

@@ -8,8 +8,8 @@
 #include "model/metrics.h"
 #include "plot/figures.h"
 
-/* Opens a file of rows to predict. engine->config gives the number of classes, of reader threads
-   and of rows to read ahead. */
+/* Opens a file of rows to predict. engine->config gives the number of pixels and classes, of reader
+   threads and of rows to read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
@@ -30,6 +30,10 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
    first member, and only the calls staging, upload, predict and close; other calls are NULL. It
    owns the members. If committee_open fails, it closes the members and returns NULL. */
 Engine *committee_open(Engine *const *members, int count, Error *error);
+
+/* Uploads a picture, ink (inputs) from 0 (paper) to 255, to dataset row 0. Each network gets it
+   scaled to 0 to its own --pixel-max, also if the engine is a committee. */
+bool picture_upload(Engine *engine, const uint8_t *ink, Error *error);
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
 
