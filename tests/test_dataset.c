@@ -63,11 +63,13 @@ TEST(test_for_a_network) {
       {"label,pixel0,pixel1\n1,10,11\n", "0,10,11;", 0, 0, NULL},
   };
   reading.inputs = 2;
+  reading.predicts = true;
   foreach (row, cases) expect(*row);
   reading.inputs = 1;
   expect((CsvCase){"7\n8", "0,7;0,8;", 0, 0, NULL});
   expect((CsvCase){"7,8", "0,8;", 0, 0, NULL});
   reading.inputs = 0;
+  reading.predicts = false;
 }
 
 /* The caller may name the column of labels. */
@@ -94,6 +96,108 @@ TEST(test_label_column) {
     expect(c->row);
   }
   reading.label = NULL;
+}
+
+/* Without --label-column the header or the training rows tell the label's column. The header also
+   tells the order of the pixels. */
+TEST(test_columns_of_a_header) {
+  static const CsvCase cases[] = {
+      {"p0,p1,labels\n1,2,3\n", "3,1,2;", 0, 0, NULL},
+      {"r1c1,Category,r1c2\n1,2,3\n", "2,1,3;", 0, 0, NULL},
+      {"p,p.1,p.2\n1,2,3\n", "1,2,3;", 0, 0, NULL}, /* pandas numbers equal names so */
+      {"a,b,p0\n1,2,3\n", "1,2,3;", 0, 0, NULL},    /* two names have no number */
+      {"label,p1,p10,p2\n1,2,3,4\n", "1,2,4,3;", 0, 0, NULL},
+      {"p2,label,p0,P1\n1,2,3,4\n", "2,3,4,1;", 0, 0, NULL},
+      {"label,1x1,1x10,1x2\n1,2,3,4\n", "1,2,4,3;", 0, 0, NULL}, /* sorted as texts */
+      {"label,1x1,2x1,1x2\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL},  /* a column after the other */
+      {"label,p1,p1,p0\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL},     /* equal names have no order */
+      {"label,0,1,10,2,3,4,5,6,7,8,9\n1,0,1,10,2,3,4,5,6,7,8,9\n", "1,0,1,2,3,4,5,6,7,8,9,10;", 0,
+       0, NULL},
+      {"0,1,10,11,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,9,10,11,12\n", "1,2,5,6,7,8,9,10,11,12,3,4;", 0,
+       0, NULL},
+  };
+  foreach (row, cases) expect(*row);
+  static DataSummary trained = {.columns = 3, .inputs = 2, .header = true, .names = "b\na\n"};
+  reading.trained = &trained;
+  expect((CsvCase){"label,a,B\n1,2,3\n", "1,3,2;", 0, 0, NULL});
+  expect((CsvCase){"1,2,3\n", "1,2,3;", 0, 0, NULL});
+  expect((CsvCase){"label,c,b\n1,2,3\n", "", 1, 0,
+                   "column 2 is 'c', but the training rows have 'b' there; if the pixels are the "
+                   "same, remove the header line"});
+  trained.label = 3;
+  expect((CsvCase){"1,2,3\n", "3,1,2;", 0, 0, NULL});
+  expect((CsvCase){"b,a,y\n1,2,3\n", "3,1,2;", 0, 0, NULL});
+  expect((CsvCase){"y,b,a\n1,2,3\n", "1,2,3;", 0, 0, NULL});
+  trained.label = LABEL_DIFFERS;
+  expect((CsvCase){"1,2,3\n", "", 0, 0,
+                   "does not say where its labels are, and the networks had them in different "
+                   "columns: --label-column says which"});
+  trained = (DataSummary){.columns = 4, .inputs = 3, .header = true}; /* of an older version */
+  expect((CsvCase){"label,p1,p10,p2\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL});
+  reading.trained = NULL;
+}
+
+/* Rows that are held out keep their numbers in the file. */
+TEST(test_numbers_of_rows) {
+  enum { ROWS = 200, BLOCK = 7 };
+  FILE *file = folder_create(path);
+  for (int r = 0; r < ROWS; r++) fprintf(file, "%d,%d\n", r * 7919 % 3, r);
+  close_file(file);
+  for (int part = 0; part < 3; part++) { /* all rows, the other rows, the held-out rows */
+    const DatasetConfig config = {.path = path,
+                                  .classes = 3,
+                                  .threads = 1,
+                                  .hold_out = part ? 0.2 : 0,
+                                  .seed = 1,
+                                  .held_out = part == 2};
+    DatasetReader *reader = dataset_open(&config, &error);
+    uint8_t pixels[BLOCK];
+    uint16_t labels[BLOCK];
+    size_t filled = 1, rows = 0;
+    while (filled > 0) {
+      OK(dataset_read(reader, pixels, 1, labels, BLOCK, &filled, &error));
+      for (size_t i = 0; i < filled; i++)
+        assert_int_equal(dataset_number(reader, i), pixels[i] + 1);
+      rows += filled;
+    }
+    assert_in_range(rows, part == 0 ? ROWS : 1, part == 2 ? ROWS / 4 : ROWS);
+    assert_int_equal(dataset_summary(reader)->file_rows, ROWS);
+    dataset_close(reader);
+  }
+}
+
+/* A summary comes back from JSON, but not one with values that no file has. */
+TEST(test_summary_as_json) {
+  static DataSummary s, back;
+  s = (DataSummary){.rows = 5,
+                    .classes = 2,
+                    .counts = {2, 3},
+                    .columns = 3,
+                    .inputs = 2,
+                    .greatest = 9,
+                    .mean = 0.1,
+                    .label = 3,
+                    .label_name = "l\"\xc3\xa4",
+                    .names = "a b\n<\n",
+                    .order = ORDER_BY_NUMBER,
+                    .path = "/a/\"b\".csv",
+                    .file_rows = 7,
+                    .file_size = 1ull << 40,
+                    .device = 11,
+                    .inode = 1ull << 50};
+  char *text = data_to_json(&s);
+  assert_true(data_from_json(&back, text));
+  assert_memory_equal(&back, &s, sizeof s);
+  static const char *const changes[][2] = {{"\"greatest\": 9", "\"greatest\": -2147483648"},
+                                           {"\"greatest\": 9", "\"greatest\": 256"},
+                                           {"\"least\": 0", "\"least\": 10"}};
+  foreach (change, changes) {
+    char *at = strstr(text, (*change)[0]);
+    assert_false(data_from_json(&back, text_printf("%.*s%s%s", (int)(at - text), text, (*change)[1],
+                                                   at + strlen((*change)[0]))));
+    assert_int_equal(back.greatest, 0);
+  }
+  free(text);
 }
 
 TEST(test_widest_row) {
@@ -201,8 +305,10 @@ TEST(test_shortest_rows) {
   for (int r = 0; r < SHORT_ROWS; r++) fputs(",2\n", file);
   close_file(file);
   reading.inputs = 1;
+  reading.predicts = true;
   read_table(3, 0, 100000);
   reading.inputs = 0;
+  reading.predicts = false;
   assert_string_equal(got.error.text, "");
   assert_int_equal(got.rows, SHORT_ROWS);
 }

@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "commands/commands.h"
+#include "data/columns.h"
 #include "engine/loader.h"
 
 enum { BATCH = 64 }; /* the default of --batch */
 
 typedef struct {
-  Options o;           /* the caller's options, with class_names, --test and --label-column set */
-  DataSummary trained; /* summary of the first network's training rows; has 0 rows if unknown */
+  Options o;            /* the caller's options, with class_names, --test and --label-column set */
+  DataSummary *trained; /* (o.load.count): summaries of the networks' training rows; 0 rows if a
+                           network's are unknown. The reader of rows gets the first one */
   Report *report;
   Device device;
   bool began; /* set once the networks are open */
@@ -22,7 +24,8 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
     options_default(&trained);
     if (!options_read_text(&trained, saved->options, path, error)) return NULL;
     if (options_test_is_auto(o)) strcpy(o->test, trained.test);
-    if (!*o->label_column) strcpy(o->label_column, trained.label_column);
+    if (!*o->label_column && a->trained->label == 0) /* saved by an older version */
+      strcpy(o->label_column, trained.label_column);
   }
   const EngineConfig config = {
       .network = saved->network,
@@ -44,8 +47,22 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
   return NULL;
 }
 
-static Engine *open_network(Asked *a, const char *path, Error *error) {
+/* Refuses a network of a committee whose pixels had other names or another order in training. Notes
+   if its label was in another column than the first network's. */
+static bool columns_agree(Asked *a, int number, Error *error) {
+  DataSummary *first = a->trained, *own = first + number;
+  if (!columns_alike(first->names, own->names))
+    return error_set(error,
+                     "%s was trained on columns of other names, or in another order, than %s: they "
+                     "cannot read the same rows",
+                     a->o.load.path[number], a->o.load.path[0]);
+  if (first->label && own->label && first->label != own->label) first->label = LABEL_DIFFERS;
+  return true;
+}
+
+static Engine *open_network(Asked *a, int number, Error *error) {
   Checkpoint saved;
+  const char *path = a->o.load.path[number];
   if (!checkpoint_load(&saved, path, error)) return NULL;
   const char *names = a->o.class_names; /* the class names of an earlier network */
   if (!*a->o.names && names && saved.names && strcmp(names, saved.names) != 0) {
@@ -58,8 +75,8 @@ static Engine *open_network(Asked *a, const char *path, Error *error) {
     a->o.class_names = saved.names;
     saved.names = NULL;
   }
-  if (a->trained.rows == 0 && saved.data) data_from_json(&a->trained, saved.data);
-  Engine *engine = open_engine(a, &saved, path, error);
+  if (saved.data) data_from_json(&a->trained[number], saved.data);
+  Engine *engine = columns_agree(a, number, error) ? open_engine(a, &saved, path, error) : NULL;
   checkpoint_free(&saved);
   return engine;
 }
@@ -70,7 +87,7 @@ static Engine *open_networks(Asked *asked, Error *error) {
   const PathList *load = &asked->o.load;
   int count = 0;
   for (bool good = true; good && count < load->count;) {
-    engine[count] = open_network(asked, load->path[count], error);
+    engine[count] = open_network(asked, count, error);
     if (!engine[count]) break;
     const Network *a = &engine[0]->config.network, *b = &engine[count++]->config.network;
     const int inputs = a->size[0], classes = network_classes(a);
@@ -85,9 +102,16 @@ static Engine *open_networks(Asked *asked, Error *error) {
   return NULL;
 }
 
-/* Prints how the rows differ from the training rows if the training rows' summary was saved. */
+/* Prints how the rows differ from the training rows. In a committee, each network scales pixels
+   itself, so that networks that were trained on another range than the first get their own lines.
+ */
 static void compare(Asked *a, const char *path, const DataSummary *rows) {
-  if (a->trained.rows > 0) data_compare(path, rows, &a->trained, report_remark, a->report);
+  const DataSummary *first = a->trained;
+  data_compare(path, rows, first, report_remark, a->report);
+  for (int n = 1; n < a->o.load.count; n++)
+    if (first[n].rows > 0 && first[n].greatest != first->greatest)
+      data_compare(text_format("%.150s with %.150s", path, a->o.load.path[n]).text, rows, first + n,
+                   report_remark, a->report);
 }
 
 static bool evaluate(Engine *engine, Asked *a, Error *error) {
@@ -96,6 +120,7 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
   Metrics metrics;
   DataSummary read = {0};
   config.read = &read;
+  config.rows.trained = a->trained;
   if (!o->evaluate) config.rows.path = NULL; /* --html needs no rows */
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
@@ -108,7 +133,7 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
 static bool predict(Engine *engine, Asked *a, Error *error) {
   const Options *o = &a->o;
   const DatasetConfig rows = {
-      .path = o->predict, .label = o->label_column, .inputs = engine->config.network.size[0]};
+      .path = o->predict, .label = o->label_column, .predicts = true, .trained = a->trained};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const char *output = *o->output ? o->output : "-";
@@ -160,14 +185,23 @@ static bool run(Asked *a, Error *error) {
   return good;
 }
 
+/* Runs the command. If the GPU fails and --device is auto, the CPU does the work. */
+static bool run_or_fall_back(Asked *a, Error *error) {
+  if (run(a, error)) return true;
+  const Options *o = &a->o; /* after a GPU failure: print no result and read no pipe twice */
+  const bool able =
+      !a->began || (!o->classify && (!*o->predict || *o->output) &&
+                    source_can_repeat(*o->predict ? o->predict : options_test_file(o)));
+  return device_fall_back(&a->device, able, error) && run(a, error);
+}
+
 bool predict_command(const Options *options, Report *report, Error *error) {
   Asked asked = {.o = *options, .report = report, .device = {.choice = options->device}};
   asked.o.class_names = NULL;
   if (!run_files_can_be_written(options, error)) return false;
-  if (run(&asked, error)) return true;
-  const Options *o = &asked.o; /* after a GPU failure: print no result and read no pipe twice */
-  const bool able =
-      !asked.began || (!o->classify && (!*o->predict || *o->output) &&
-                       source_can_repeat(*o->predict ? o->predict : options_test_file(o)));
-  return device_fall_back(&asked.device, able, error) && run(&asked, error);
+  asked.trained = make_array(asked.trained, options->load.count);
+  if (!asked.trained) return error_set(error, "out of memory");
+  const bool good = run_or_fall_back(&asked, error);
+  free(asked.trained);
+  return good;
 }

@@ -112,6 +112,7 @@ static bool test_and_draw(Run *run, Error *error) {
   Metrics metrics;
   if (!tests && !*o->mistakes && !*o->confusion) run->evaluate.rows.path = NULL;
   if (!run->evaluate.rows.path && !*o->weights && !*o->html) return true;
+  run->evaluate.rows.trained = &run->trainer->train.data;
   if (!evaluate_file(run->trainer->engine, &run->evaluate, &metrics, error)) return false;
   const bool good = !tests || say_test(run, &metrics, error);
   metrics_close(&metrics);

@@ -2,71 +2,11 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/formats.h"
 #include "base/sizes.h"
 
-/* CSV_REPALL_NL makes libcsv call end_row for blank lines, too. */
-enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
-
 #define UNENDED_QUOTE "a quoted field that does not end on its line"
-#define STRAY_QUOTE "a stray quote"
-
-/* ---- the first line ------------------------------------------------------------------------ */
-
-typedef struct {
-  CsvColumns *columns;
-  const char *wanted; /* the label column's name; NULL means any usual name */
-  size_t rank;        /* rank of the name found: 0 for `wanted`, i + 1 for labels[i] in see_field */
-  size_t row_number;  /* index of a column that numbers the rows, or CSV_NONE */
-  bool word, empty;   /* the first field is a word; the first field is empty */
-  bool numbers;       /* all fields after the first are numbers */
-  bool counts;        /* the fields are 0, 1, 2, ... or 1, 2, 3, ...; the first may be a word */
-  long last;          /* the number in the previous field */
-} FirstLine;
-
-static bool is_called(const char *text, size_t length, const char *name) {
-  return strlen(name) == length && strncasecmp(text, name, length) == 0;
-}
-
-/* Makes the field's column the label column if the field is `name` and no better name was found. */
-static void see_name(FirstLine *first, const char *text, size_t length, const char *name,
-                     size_t rank) {
-  if (rank >= first->rank || !is_called(text, length, name)) return;
-  first->rank = rank;
-  first->columns->label = first->columns->columns;
-  first->columns->named = true;
-}
-
-static void see_field(void *field, size_t length, void *context) {
-  static const char *const labels[] = {"label", "class", "target", "digit", "y"},
-                           *const row_numbers[] = {"id", "imageid", "index", "unnamed: 0"};
-  FirstLine *first = context;
-  const char *text = field;
-  const long column = (long)first->columns->columns;
-  const bool word = length > 0 && !strchr("0123456789+-.", *text);
-  char copy[16] = "", *end;
-  memcpy(copy, text, min_size(length, sizeof copy - 1));
-  const long number = strtol(copy, &end, 10);
-  const bool whole = length > 0 && length < sizeof copy && !*end;
-  if (column == 0) {
-    first->word = first->columns->named = word;
-    first->empty = length == 0;
-    first->counts = word || first->empty || (whole && number >= 0 && number <= 1);
-  } else {
-    const bool begins = column == 1 && (first->word || first->empty);
-    first->columns->named |= word && first->empty;
-    first->numbers &= !word && length > 0;
-    first->counts &= whole && (begins ? number == 0 || number == 1 : number == first->last + 1);
-  }
-  first->last = number;
-  if (first->wanted) see_name(first, text, length, first->wanted, 0);
-  for (size_t i = 0; i < LENGTH(labels); i++) see_name(first, text, length, labels[i], i + 1);
-  foreach (name, row_numbers)
-    if (is_called(text, length, *name)) first->row_number = (size_t)column;
-  first->columns->columns++;
-}
 
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error) {
   if (!format_check(name, line, length, FORMAT_ROWS, error)) return false;
@@ -79,44 +19,6 @@ bool csv_check_text(const char *name, const char *line, size_t length, Error *er
     }
   }
   return true;
-}
-
-bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
-                    CsvColumns *columns, Error *error) {
-  struct csv_parser csv;
-  enum { COUNTED = 9 }; /* a line with fewer fields could count 0, 1, 2, ... by chance */
-  FirstLine first = {.columns = columns,
-                     .wanted = wanted,
-                     .rank = SIZE_MAX,
-                     .row_number = CSV_NONE,
-                     .numbers = true};
-  columns->label = CSV_NONE;
-  columns->separator = ' ';
-  for (const char *c = "\t;,"; *c; c++) /* prefers a comma, then a semicolon, then a tab */
-    if (memchr(line, *c, length)) columns->separator = *c;
-  csv_init(&csv, CSV_OPTIONS);
-  csv_set_delim(&csv, (unsigned char)columns->separator);
-  const bool parsed = csv_parse(&csv, line, length, see_field, NULL, &first) == length &&
-                      csv_fini(&csv, see_field, NULL, &first) == 0;
-  const bool is_text_wrong = csv_error(&csv) == CSV_EPARSE;
-  csv_free(&csv);
-  if (!parsed && !is_text_wrong) return error_set(error, "no memory to read %s", name);
-  if (!parsed)
-    return error_set(error, "%s, line 1, column %zu: " STRAY_QUOTE, name, columns->columns + 1);
-  if (columns->columns == 0) return error_set(error, "%s, line 1: a blank line", name);
-  const bool counts = first.counts && columns->columns >= COUNTED;
-  columns->named |= counts;
-  if (first.word && columns->label == CSV_NONE && columns->columns >= COUNTED && first.numbers &&
-      !counts)
-    return error_set(error,
-                     "%s, line 1: a word before numbers is no header: labels that are names need "
-                     "one, such as label,pixel0,...",
-                     name);
-  if (wanted && first.rank > 0) columns->label = CSV_NONE;
-  if (columns->named && first.empty) first.row_number = 0;
-  return first.row_number == CSV_NONE || first.row_number == columns->label ||
-         error_set(error, "%s, line 1: column %zu numbers the rows: leave it out, as cut does",
-                   name, first.row_number + 1);
 }
 
 /* ---- a chunk ------------------------------------------------------------------------------- */
@@ -226,6 +128,22 @@ static bool begin_row(ChunkParser *parser) {
   return !chunk_failed(chunk);
 }
 
+/* Notes whether the ignored labels of the chunk's rows count up, or are all the same number. */
+static void see_ignored(Chunk *chunk, const unsigned char *text, size_t length) {
+  enum { DIGITS = 18 };
+  IgnoredLabels *seen = &chunk->ignored;
+  uint64_t value = 0;
+  bool whole = length > 0 && length <= DIGITS;
+  for (size_t i = 0; whole && i < length; i++) {
+    whole = isdigit(text[i]);
+    value = 10 * value + (uint64_t)(text[i] - '0');
+  }
+  if (chunk->rows == 0) *seen = (IgnoredLabels){value, value, true, true};
+  seen->counts_up &= whole && (chunk->rows == 0 || value == seen->last + 1);
+  seen->constant &= whole && value == seen->first;
+  seen->last = value;
+}
+
 /* Handles labels, surplus fields and the start of a row. Returns false if the field is a pixel. */
 static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
@@ -247,6 +165,7 @@ static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t len
     not_an_integer(parser, text, length);
     return true;
   }
+  if (!c->judged) see_ignored(chunk, text, length);
   chunk->labels[chunk->rows] = (uint16_t)value;
   parser->passed = 1;
   parser->row_end = parser->row + c->inputs;

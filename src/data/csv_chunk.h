@@ -5,26 +5,15 @@
 
 #include <stddef.h>
 
-#include <csv.h>
-
-#include "base/error.h"
-#include "data/summary.h"
+#include "data/columns.h"
 
 #define CSV_BLANK_LINE "a blank line, but more lines follow"
 
-/* CSV_NONE means that there is no such line or column. */
-#define CSV_NONE UINT64_MAX
-
-/* The columns of a file: pixels and, if `labelled`, a label. */
+/* What the labels of some rows are, if they are ignored. */
 typedef struct {
-  size_t columns, inputs;
-  char separator;
-  bool named;            /* the first line is a header */
-  bool labelled, judged; /* rows have a label; labels are checked (if false, they become 0) */
-  size_t label;          /* the label column, counted from 0; CSV_NONE if no header names it */
-  int classes;           /* labels are below this number */
-  const char *names;     /* class names that labels may use, one per line; NULL if there are none */
-} CsvColumns;
+  uint64_t first, last;
+  bool counts_up, constant; /* all are whole numbers: each is one more than the last; all are one */
+} IgnoredLabels;
 
 /* The rows of some whole lines of text, and the first fault in the lines. */
 typedef struct Chunk {
@@ -36,6 +25,7 @@ typedef struct Chunk {
   uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */
+  IgnoredLabels ignored;   /* if the rows have labels that are ignored */
   uint64_t blank;          /* line number of the first blank line after the rows, or CSV_NONE */
   Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
@@ -56,14 +46,6 @@ typedef struct {
 
 /* Refuses the file `name` if its first line shows another format or binary data. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
-
-/* Learns the columns, the separator and the label's column from the first line of file `name`. The
-   line is a header if its first field cannot start a number, if a field names the label's column,
-   or if the fields are the columns' numbers from 0 or 1, as pandas writes them. `wanted` is the
-   label column's name, in upper or lower case; NULL means a usual name. Returns false if the line
-   is blank or badly quoted, or if it has a column of row numbers. */
-bool csv_first_line(const char *name, const char *line, size_t length, const char *wanted,
-                    CsvColumns *columns, Error *error);
 
 /* Sets up *parser, which must be all zeros. The caller frees parser->csv with csv_free. */
 void chunk_parser_open(ChunkParser *parser, const CsvColumns *columns);

@@ -26,6 +26,7 @@ typedef struct Worker {
   ChunkParser parser;
   Chunk *chunk; /* the chunk that is being filled */
   char text[CHUNK_BYTES];
+  uint8_t row[DATASET_MAX_COLUMNS];
 } Worker;
 
 struct DatasetReader {
@@ -58,9 +59,14 @@ struct DatasetReader {
   DataSummary summary;
   uint64_t pixel_sum;
   uint16_t last_label; /* the label of the last delivered row */
-  uint64_t offset;     /* Chunk.offset of the last chunk whose rows were all delivered */
-  uint64_t line;       /* line number of the first line of the chunk `head` */
-  uint64_t blank_line; /* line where the blank lines just before `head` start, or CSV_NONE */
+  uint64_t ignored;    /* the last ignored label of the delivered chunks, if it is a number */
+  uint64_t *numbers;   /* numbers of the rows that the last dataset_read delivered, if there is a
+                          split */
+  size_t numbers_room;
+  uint64_t first_number; /* the number of the first of these rows */
+  uint64_t offset;       /* Chunk.offset of the last chunk whose rows were all delivered */
+  uint64_t line;         /* line number of the first line of the chunk `head` */
+  uint64_t blank_line;   /* line where the blank lines just before `head` start, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
@@ -130,6 +136,15 @@ static bool begin_turn(Worker *worker) {
   return false;
 }
 
+/* Puts the pixels of the chunk's rows into the network's order. `row` has room for a row. */
+static void reorder(Chunk *chunk, const CsvColumns *c, uint8_t *row) {
+  for (size_t r = 0; c->order && r < chunk->rows; r++) {
+    uint8_t *pixels = chunk->pixels + r * c->inputs;
+    memcpy(row, pixels, c->inputs);
+    for (size_t i = 0; i < c->inputs; i++) pixels[c->order[i]] = row[i];
+  }
+}
+
 /* Finds the least and the greatest pixel of the chunk's rows, and the sum of all pixels. */
 static void measure(Chunk *chunk, size_t inputs) {
   uint8_t least = UINT8_MAX, greatest = 0;
@@ -164,6 +179,7 @@ static void *work(void *context) {
     pthread_cond_signal(&reader->turn);
     pthread_mutex_unlock(&reader->mutex);
     chunk_parse(&worker->parser, worker->chunk, worker->text, length);
+    reorder(worker->chunk, &reader->columns, worker->row);
     measure(worker->chunk, reader->columns.inputs);
     pthread_mutex_lock(&reader->mutex);
     worker->chunk->parsed = true;
@@ -183,52 +199,10 @@ static void drop(DatasetReader *reader, size_t length) {
   memmove(reader->tail, reader->tail + length, reader->tail_length);
 }
 
-/* Returns the column that --label-column gives as a number or "last". The result counts from 0 and
-   may be too large. Returns CSV_NONE if --label-column gives a name. */
-static size_t numbered_column(const char *label, size_t columns) {
-  char *end;
-  if (strcmp(label, "last") == 0) return columns - 1;
-  const unsigned long number = strtoul(label, &end, 10);
-  if (!strchr("0123456789", *label) || *end) return CSV_NONE;
-  return number > 0 ? number - 1 : columns;
-}
-
-static bool find_label(DatasetReader *reader, Error *error) {
-  const char *name = reader->source.name, *label = reader->config.label;
-  const size_t columns = reader->columns.columns;
-  size_t *column = &reader->columns.label;
-  const size_t numbered = *label ? numbered_column(label, columns) : CSV_NONE;
-  if (*label && numbered == CSV_NONE && *column == CSV_NONE)
-    return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too", name,
-                     reader->columns.named ? "no field is" : "no header names the column", label);
-  if (numbered != CSV_NONE) *column = numbered;
-  if (*column == CSV_NONE) *column = 0;
-  return *column < columns ||
-         error_set(error, "%s, line 1: %zu fields, but --label-column is %s", name, columns, label);
-}
-
-static bool assign_columns(DatasetReader *reader, Error *error) {
-  CsvColumns *c = &reader->columns;
-  const size_t columns = c->columns, inputs = (size_t)reader->config.inputs;
-  const char *s = plural((int)columns);
-  c->labelled = columns != inputs;
-  c->judged = c->labelled && inputs == 0;
-  c->inputs = columns - c->labelled;
-  if (inputs > 0 && c->inputs != inputs)
-    return error_set(error,
-                     "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
-                     "without a label",
-                     reader->source.name, columns, s, inputs);
-  if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS))
-    return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels%s",
-                     reader->source.name, columns, s, DATASET_MAX_COLUMNS - 1,
-                     columns > 2 ? ": make pictures 64 x 64 at most" : "");
-  return !c->labelled || find_label(reader, error);
-}
-
-/* Learns the number of columns from the first line, and drops that line if it is a header. */
+/* Learns the columns from the first line, and drops that line if it is a header. */
 static bool read_first_line(DatasetReader *reader, Error *error) {
-  const char *name = reader->source.name, *tail = reader->tail, *label = reader->config.label;
+  const char *name = reader->source.name, *tail = reader->tail;
+  const DatasetConfig *config = &reader->config;
   reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
   if (reader->tail_length >= 4 && memcmp(tail, "\0\0\10", 3) == 0)
@@ -241,13 +215,12 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!csv_check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
-  const char *wanted = *label && numbered_column(label, 1) == CSV_NONE ? label : NULL;
-  if (!csv_first_line(name, tail, length, wanted, &reader->columns, error) ||
-      !assign_columns(reader, error))
+  const ColumnsKnown known = {name, config->label, config->inputs, config->predicts,
+                              config->trained};
+  if (!columns_decide(&known, tail, length, &reader->columns, &reader->summary, error))
     return false;
-  const bool named = reader->summary.header = reader->columns.named;
-  reader->line = named ? 2 : 1;
-  if (named) drop(reader, length);
+  reader->line = reader->columns.named ? 2 : 1;
+  if (reader->columns.named) drop(reader, length);
   return true;
 }
 
@@ -329,10 +302,22 @@ static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
 
+/* Notes which file the rows come from, if it is one. */
+static void see_file(DatasetReader *reader) {
+  DataSummary *s = &reader->summary;
+  const struct stat *stamp = &reader->source.stamp;
+  s->device = stamp->st_dev;
+  s->inode = stamp->st_ino;
+  s->file_size = reader->source.size;
+  if (reader->source.once || !realpath(reader->config.path, s->path) || !text_is_utf8(s->path))
+    *s->path = '\0';
+}
+
 static bool start(DatasetReader *reader, Error *error) {
   const DatasetConfig *c = &reader->config;
   if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
     return false;
+  see_file(reader);
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
   /* The parser may also begin a row that is too short, so a chunk has room for 1 more row. */
@@ -391,6 +376,8 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
+  free(reader->columns.order);
+  free(reader->numbers);
   free(reader);
 }
 
@@ -432,14 +419,21 @@ double dataset_progress(const DatasetReader *reader) {
 
 const DataSummary *dataset_summary(DatasetReader *reader) {
   DataSummary *s = &reader->summary;
-  const struct stat *stamp = &reader->source.stamp;
-  s->device = stamp->st_dev;
-  s->inode = stamp->st_ino;
-  s->inputs = (int)reader->columns.inputs;
-  s->columns = (int)reader->columns.columns;
+  s->file_rows = reader->rows + reader->taken;
   s->mean = (double)reader->pixel_sum / fmax(1, (double)reader->rows * s->inputs);
   if (s->rows < LOOK) s->sorted = data_is_sorted(s, false);
   return s;
+}
+
+/* Notes what the ignored labels of the next chunk are. */
+static void see_ignored(DatasetReader *reader, const IgnoredLabels *next) {
+  DataSummary *s = &reader->summary;
+  const bool is_first = reader->rows == 0;
+  if (is_first) s->first_ignored = next->first;
+  s->counts_up =
+      next->counts_up && (is_first || (s->counts_up && next->first == reader->ignored + 1));
+  s->constant = next->constant && (is_first || (s->constant && next->first == s->first_ignored));
+  reader->ignored = next->last;
 }
 
 /* Adds a delivered chunk to the reader's totals. The chunk can then be filled again. */
@@ -450,6 +444,8 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   reader->pixel_sum += chunk->sum;
   if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE)
     reader->blank_line = reader->line + chunk->blank;
+  if (chunk->rows > 0 && reader->columns.labelled && !reader->columns.judged)
+    see_ignored(reader, &chunk->ignored);
   reader->line += chunk->lines;
   reader->offset = chunk->offset;
   reader->rows += chunk->rows;
@@ -463,9 +459,10 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-/* Copies at most `wanted` of the chunk's next rows. Returns the number copied. */
+/* Copies at most `wanted` of the chunk's next rows. Notes their numbers in numbers[wanted] if there
+   is a split. Returns the number of rows copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
-                        uint16_t *labels, size_t wanted) {
+                        uint16_t *labels, uint64_t *numbers, size_t wanted) {
   const size_t inputs = reader->columns.inputs;
   DataSummary *s = &reader->summary;
   size_t count = 0;
@@ -473,27 +470,59 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
     const uint16_t label = chunk->labels[reader->taken];
     if (reader->split.share > 0 && !split_takes(&reader->split, label)) continue;
     s->alike += s->rows > 0 && label == reader->last_label;
-    s->counts[reader->last_label = label] += reader->config.inputs == 0;
+    s->counts[reader->last_label = label] += reader->columns.judged;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
+    if (reader->split.share > 0) numbers[count] = reader->rows + reader->taken + 1;
     labels[count++] = label;
   }
   return count;
 }
 
+/* Gives reader->numbers room for `rows` rows if there is a split. */
+static bool make_numbers(DatasetReader *reader, size_t rows, Error *error) {
+  reader->first_number = reader->rows + reader->taken + 1;
+  if (reader->split.share == 0 || rows <= reader->numbers_room) return true;
+  free(reader->numbers);
+  reader->numbers = make_array(reader->numbers, rows);
+  reader->numbers_room = reader->numbers ? rows : 0;
+  return reader->numbers || error_set(error, "no memory to read %s", reader->source.name);
+}
+
+uint64_t dataset_number(const DatasetReader *reader, size_t index) {
+  return reader->split.share > 0 ? reader->numbers[index] : reader->first_number + index;
+}
+
+/* Refuses rows that all have one label if they are to train, or if they are to be compared with the
+   answers of a network but their label's column may be wrong. */
+static bool check_labels(const DatasetReader *reader, Error *error) {
+  enum { ENOUGH = 10 }; /* the labels of fewer rows may be equal by chance */
+  const DataSummary *s = &reader->summary;
+  const bool doubtful = s->label_found < LABEL_NAMED, trains = reader->config.trains;
+  int label = 0;
+  while (label < s->classes - 1 && s->counts[label] == 0) label++;
+  if (s->counts[label] < ENOUGH || s->counts[label] < s->rows) return true;
+  if (!trains && !(doubtful && reader->config.trained)) return true;
+  return error_set(error, "%s: all %" PRIu64 " rows have label %d in column %d%s%s",
+                   reader->source.name, s->rows, label, s->label,
+                   trains ? ", but training needs two classes" : "",
+                   doubtful ? ": --label-column says which column has the labels" : "");
+}
+
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error) {
   *filled = 0;
+  if (!make_numbers(reader, rows, error)) return false;
   while (*filled < rows) {
     Chunk *chunk = wait_for_chunk(reader);
-    if (!chunk)
-      return reader->rows > 0 ||
-             error_set(error, "%s holds a header, but no rows", reader->source.name);
+    if (!chunk && reader->rows == 0)
+      return error_set(error, "%s holds a header, but no rows", reader->source.name);
+    if (!chunk) return check_labels(reader, error);
     if (reader->blank_line != CSV_NONE && (chunk->rows > 0 || chunk_failed(chunk)))
       return error_set(error, "%s, line %" PRIu64 ": " CSV_BLANK_LINE, reader->source.name,
                        reader->blank_line);
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
-                         rows - *filled);
+                         reader->numbers + *filled, rows - *filled);
     if (reader->taken < chunk->rows) continue;
     if (chunk_failed(chunk)) {
       const ShortText column = chunk->fault_column > 0

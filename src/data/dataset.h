@@ -6,8 +6,8 @@
    CRLF, a UTF-8 BOM, quoted fields and blank lines at the end are accepted. Anything else is an
    error. The reader reports the file's first error, with the file's name, line and column.
 
-   csv_chunk.h says when the first line is a header. Every row must have as many fields as the first
-   line has, even if the first line is a header. */
+   columns.h says when the first line is a header, and what each column is. Every row must have as
+   many fields as the first line has, even if the first line is a header. */
 #pragma once
 
 #include "data/source.h"
@@ -23,17 +23,17 @@ typedef struct {
   int classes;       /* labels must be below this number, which is 2 to 1024 */
   int threads;       /* parser threads, at least 1 */
   const char *label; /* the label column: a number from 1, a header name or "last". NULL or ""
-                        means the column that the header calls label, class, target, digit or y;
-                        if there is no such name, the first column */
+                        leaves the choice to columns.h */
   const char *names; /* class names, see CsvColumns */
-  int inputs;        /* number of pixels of a row. A row may also have a label, which is ignored and
-                        read as 0. If `inputs` is 0, line 1 gives the number, and every row has a
-                        label */
-  size_t ahead;      /* maximum number of rows parsed ahead of the caller, but at least a chunk per
-                        thread. 0 means as many rows as fit in half of memory_available() */
-  double hold_out;   /* fraction of the rows that split.h holds out, or 0 */
-  uint64_t seed;     /* the seed that chooses the held-out rows */
-  bool held_out;     /* true delivers only the held-out rows, false only the other rows */
+  int inputs;        /* number of pixels of a row; if 0, line 1 gives the number */
+  bool predicts;     /* a row may lack a label. Labels are ignored and read as 0. Needs `inputs` */
+  bool trains;       /* rows train a network, so they need two classes */
+  const DataSummary *trained; /* the training rows of the network that gets the rows, or NULL */
+  size_t ahead;    /* maximum number of rows parsed ahead of the caller, but at least a chunk per
+                      thread. 0 means as many rows as fit in half of memory_available() */
+  double hold_out; /* fraction of the rows that split.h holds out, or 0 */
+  uint64_t seed;   /* the seed that chooses the held-out rows */
+  bool held_out;   /* true delivers only the held-out rows, false only the other rows */
 } DatasetConfig;
 
 /* Starts reading. Waits only for the first chunk, whose first line gives the number of columns.
@@ -56,9 +56,15 @@ const Source *dataset_source(const DatasetReader *reader);
 /* Waits for the parsers and copies the next rows in file order to pixels[row * stride + i] and
    labels[row]. With hold_out, it copies only the rows that `held_out` chooses. It copies `rows`
    rows unless the file ends, and sets *filled to the number copied, which is 0 at the end. Returns
-   false if the file has no rows, or if the file has an error after the *filled rows. */
+   false if the file has no rows, or if the file has an error after the *filled rows. At the end,
+   also returns false if ten rows or more all have one label although they train, or are compared
+   with training rows by labels whose column is a guess. */
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error);
+
+/* Returns the number in the file, from 1, of row `index` of the last call of dataset_read. A header
+   has no number. */
+uint64_t dataset_number(const DatasetReader *reader, size_t index);
 
 /* Returns the summary of the delivered rows. The least, greatest and mean pixel cover every chunk
    whose rows have all been delivered. They also cover rows that the split leaves out. */

@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include <jansson.h>
 
@@ -33,33 +35,96 @@ ShortText data_text(const DataSummary *s) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
+/* Writes the names of the pixels as a list, or nothing if they are unknown. */
+static void names_to_json(const DataSummary *s, FILE *file) {
+  const char *name = s->names;
+  if (!*name) return;
+  for (const char *before = ", \"pixels\": ["; *name; before = ", ") {
+    char text[DATASET_NAMES];
+    const int length = (int)strcspn(name, "\n");
+    snprintf(text, sizeof text, "%.*s", length, name);
+    fputs(before, file);
+    json_text(text, file);
+    name += length + 1;
+  }
+  putc(']', file);
+}
+
 /* Does not use jansson, because jansson omits values if memory runs out. */
 char *data_to_json(const DataSummary *s) {
-  enum { ROOM = 32 * (DATASET_MAX_CLASSES + 16) };
-  char *text = calloc(ROOM, 1);
-  if (!text) return NULL;
-  text_append_to(text, ROOM,
-                 "{\"rows\": %" PRIu64
-                 ", \"columns\": %d, \"inputs\": %d, \"header\": %s, \"alike\": "
-                 "%" PRIu64 ", \"least\": %d, \"greatest\": %d, \"mean\": %.17g, \"counts\": [",
-                 s->rows, s->columns, s->inputs, s->header ? "true" : "false", s->alike, s->least,
-                 s->greatest, s->mean);
-  for (int c = 0; c < s->classes; c++)
-    text_append_to(text, ROOM, "%s%" PRIu64, c ? ", " : "", s->counts[c]);
-  text_append_to(text, ROOM, "]}");
-  return text;
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  if (!file) return NULL;
+  fprintf(file,
+          "{\"rows\": %" PRIu64 ", \"columns\": %d, \"inputs\": %d, \"header\": %s, \"alike\": "
+          "%" PRIu64 ", \"least\": %d, \"greatest\": %d, \"mean\": %.17g, \"counts\": [",
+          s->rows, s->columns, s->inputs, s->header ? "true" : "false", s->alike, s->least,
+          s->greatest, s->mean);
+  for (int c = 0; c < s->classes; c++) fprintf(file, "%s%" PRIu64, c ? ", " : "", s->counts[c]);
+  fprintf(file, "], \"label\": %d, \"label_name\": ", s->label);
+  json_text(s->label_name, file);
+  fprintf(file, ", \"reordered\": %s", s->order != ORDER_KEPT ? "true" : "false");
+  names_to_json(s, file);
+  fputs(", \"path\": ", file);
+  json_text(s->path, file);
+  fprintf(file,
+          ", \"file_rows\": %" PRIu64 ", \"file_size\": %" PRIu64 ", \"device\": %" PRIu64
+          ", \"inode\": %" PRIu64 "}",
+          s->file_rows, s->file_size, s->device, s->inode);
+  const bool failed = ferror(file);
+  if (fclose(file) == 0 && !failed) return text;
+  free(text);
+  return NULL;
+}
+
+/* Sets s->names from a list of `s->inputs` names. Leaves it empty if the list is another one. */
+static void names_from_json(DataSummary *s, const json_t *list) {
+  size_t length = 0, count = 0, i;
+  json_t *name;
+  json_array_foreach (list, i, name) {
+    const char *text = json_string_value(name);
+    if (!text || strchr(text, '\n')) break;
+    length += strlen(text) + 1;
+    count++;
+  }
+  if (count != (size_t)s->inputs || count != json_array_size(list) || length >= sizeof s->names)
+    return;
+  char *end = s->names;
+  json_array_foreach (list, i, name) end += sprintf(end, "%s\n", json_string_value(name));
+}
+
+/* Reads what older versions of the program did not save. */
+static void columns_from_json(DataSummary *s, json_t *root) {
+  const char *label_name = "", *path = "";
+  json_t *names = NULL;
+  int reordered = 0;
+  json_int_t file_rows = 0, file_size = 0, device = 0, inode = 0;
+  json_unpack(root, "{s?i, s?s, s?b, s?o, s?s, s?I, s?I, s?I, s?I}", "label", &s->label,
+              "label_name", &label_name, "reordered", &reordered, "pixels", &names, "path", &path,
+              "file_rows", &file_rows, "file_size", &file_size, "device", &device, "inode", &inode);
+  if (s->label < 0 || s->label > s->columns) s->label = 0;
+  text_append(s->label_name, "%s", label_name);
+  text_append(s->path, "%s", path);
+  names_from_json(s, names);
+  s->order = reordered ? ORDER_BY_NUMBER : ORDER_KEPT;
+  s->file_rows = (uint64_t)file_rows;
+  s->file_size = (uint64_t)file_size;
+  s->device = (uint64_t)device;
+  s->inode = (uint64_t)inode;
 }
 
 bool data_from_json(DataSummary *s, const char *text) {
   json_t *root = json_loads(text, 0, NULL), *counts = NULL;
-  json_int_t rows, alike;
-  int header;
+  json_int_t rows = 0, alike = 0;
+  int header = 0;
   *s = (DataSummary){0};
   const bool good =
       json_unpack(root, "{s:I, s:i, s:i, s:b, s:I, s:i, s:i, s:F, s:o}", "rows", &rows, "columns",
                   &s->columns, "inputs", &s->inputs, "header", &header, "alike", &alike, "least",
                   &s->least, "greatest", &s->greatest, "mean", &s->mean, "counts", &counts) == 0 &&
-      json_array_size(counts) <= DATASET_MAX_CLASSES;
+      json_array_size(counts) <= DATASET_MAX_CLASSES && s->least >= 0 && s->greatest <= UINT8_MAX &&
+      s->least <= s->greatest;
   if (good) {
     s->rows = (uint64_t)rows;
     s->alike = (uint64_t)alike;
@@ -67,6 +132,9 @@ bool data_from_json(DataSummary *s, const char *text) {
     s->classes = (int)json_array_size(counts);
     for (int c = 0; c < s->classes; c++)
       s->counts[c] = (uint64_t)json_integer_value(json_array_get(counts, (size_t)c));
+    columns_from_json(s, root);
+  } else {
+    *s = (DataSummary){0};
   }
   json_decref(root);
   return good;
@@ -79,18 +147,22 @@ typedef ShortText Remark(const DataSummary *rows, const DataSummary *trained);
 
 static const ShortText nothing = {""};
 
+/* Remarks on training rows. */
+
 static ShortText is_sorted(const DataSummary *s, const DataSummary *trained) {
-  return trained || !s->sorted || s->streamed /* the trainer warns of streamed rows */
+  (void)trained;
+  return !s->sorted || s->streamed /* the trainer warns of streamed rows */
              ? nothing
              : text_format("sorted by label: epoch 1 waits for all rows, and mixes them");
 }
 
 /* Remarks on the first range of labels that no row has, such as 2 to 9. */
 static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
   int first = 0, end;
   while (first < s->classes && s->counts[first]) first++;
   for (end = first; end < s->classes && !s->counts[end];) end++;
-  if (trained || first == s->classes) return nothing;
+  if (first == s->classes) return nothing;
   ShortText text = end - first == 1 ? text_format("label %d does not occur", first)
                                     : text_format("labels %d to %d do not occur", first, end - 1);
   text_append(text.text, ": --classes is %d, --label-column says where labels are", s->classes);
@@ -100,33 +172,121 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
 /* Remarks if rows have slightly more pixels than a square: some columns may not be pixels. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
+  (void)trained;
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
-  return trained || side < LEAST_SIDE || more == 0 || more > side
+  return side < LEAST_SIDE || more == 0 || more > side
              ? nothing
              : text_format("%d pixels are not a square: %d columns too many for %d x %d?",
                            s->inputs, more, side, side);
 }
 
 static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
-  return trained || s->greatest == 0 || 4 * s->greatest > s->white + 3
+  (void)trained;
+  return s->greatest == 0 || 4 * s->greatest > s->white + 3
              ? nothing
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
+/* Remarks on all rows. */
+
+/* Returns the label's column in words, such as "column 65, 'label'". */
+static ShortText label_text(const DataSummary *s) {
+  ShortText text = text_format("column %d", s->label);
+  if (*s->label_name) text_append(text.text, ", '%s'", text_shown(s->label_name).text);
+  return text;
+}
+
+static ShortText is_reordered(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->order == ORDER_KEPT
+             ? nothing
+             : text_format("its columns are not in the order of %s: put into that order",
+                           s->order == ORDER_AS_TRAINED ? "the training rows" : "their numbers");
+}
+
+static ShortText has_odd_label(const DataSummary *s, const DataSummary *trained) {
+  return s->label_found == LABEL_ODD && !s->counts_up && (!trained || s->label != trained->label)
+             ? text_format("%s, is taken for the label, because only its name has no number",
+                           label_text(s).text)
+             : nothing;
+}
+
+static ShortText has_two_labels(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->label_found == LABEL_TOLD && s->header_label && s->header_label != s->label
+             ? text_format("the label is column %d, as --label-column says, but the header calls "
+                           "column %d so",
+                           s->label, s->header_label)
+             : nothing;
+}
+
+/* Remarks on ignored labels that cannot be labels. */
+static ShortText ignores_no_label(const DataSummary *s, const DataSummary *trained) {
+  enum { ENOUGH = 10 };
+  (void)trained;
+  if (s->rows < ENOUGH) return nothing;
+  if (s->counts_up)
+    return text_format("%s, was ignored as the label, but it counts up from %" PRIu64
+                       ": leave out columns that are neither label nor pixel",
+                       label_text(s).text, s->first_ignored);
+  return s->constant && s->label_found < LABEL_NAMED
+             ? text_format("%s, was ignored as the label, but it is %" PRIu64
+                           " in all rows: --label-column says where labels are",
+                           label_text(s).text, s->first_ignored)
+             : nothing;
+}
+
+/* Remarks that compare rows with the training rows. */
+
 bool data_are_equal(const DataSummary *a, const DataSummary *b) {
-  return (a->inode && a->inode == b->inode && a->device == b->device) ||
-         (a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&
-          memcmp(a->counts, b->counts, sizeof a->counts) == 0);
+  return a->rows == b->rows && a->alike == b->alike && a->mean == b->mean &&
+         memcmp(a->counts, b->counts, sizeof a->counts) == 0;
+}
+
+/* Returns true if the rows come from the file that the training rows came from, or from a copy. A
+   file of another size has other rows now. */
+static bool is_training_file(const DataSummary *s, const DataSummary *trained) {
+  const bool same_inode = s->inode && s->inode == trained->inode && s->device == trained->device,
+             same_path = *s->path && strcmp(s->path, trained->path) == 0,
+             copy = s->file_rows > 0 && s->file_rows == trained->file_rows &&
+                    s->mean == trained->mean && s->greatest > 0;
+  return ((same_inode || same_path) && s->file_size == trained->file_size) || copy ||
+         data_are_equal(s, trained);
 }
 
 static ShortText was_trained_on(const DataSummary *s, const DataSummary *trained) {
-  return trained && data_are_equal(s, trained)
-             ? text_format("these are the training rows: --validation 0.1 holds rows out")
+  if (labels_that_occur(s) == 0 || !is_training_file(s, trained)) return nothing; /* no judging */
+  if (trained->file_rows <= trained->rows)
+    return text_format("these are the training rows: --validation 0.1 holds rows out");
+  return text_format("these are the training rows: %.0f%% of them trained, the others judged",
+                     100 * (double)trained->rows / (double)trained->file_rows);
+}
+
+static ShortText has_other_label_column(const DataSummary *s, const DataSummary *trained) {
+  if (s->label == 0 || trained->label <= 0 || s->counts_up) return nothing;
+  if (s->label_found == LABEL_AS_TRAINED && s->label != 1)
+    return text_format("no header names the label: column %d, as in training", s->label);
+  return s->label != trained->label ? text_format("the label is %s, in training %s",
+                                                  label_text(s).text, label_text(trained).text)
+                                    : nothing;
+}
+
+static ShortText has_other_names(const DataSummary *s, const DataSummary *trained) {
+  const int length = (int)strcspn(s->names, "\n"), other = (int)strcspn(trained->names, "\n");
+  if (trained->order != ORDER_KEPT && !s->header)
+    return text_format("it has no header, and the training rows had their columns in another order "
+                       "than their numbers: columns are taken in the order of numbers");
+  return *s->names && *trained->names &&
+                 (length != other || strncasecmp(s->names, trained->names, (size_t)length) != 0)
+             ? text_format(
+                   "the first pixel is '%.*s', in training '%.*s': columns are taken in the "
+                   "order of their numbers",
+                   length, s->names, other, trained->names)
              : nothing;
 }
 
 static ShortText has_other_range(const DataSummary *s, const DataSummary *trained) {
-  if (!trained || s->greatest == 0 ||
+  if (s->greatest == 0 ||
       (2 * s->greatest > trained->greatest && s->greatest < 2 * trained->greatest))
     return nothing;
   return text_format("pixels are %d to %d, in training %d to %d: multiply them by %.3g", s->least,
@@ -136,7 +296,6 @@ static ShortText has_other_range(const DataSummary *s, const DataSummary *traine
 
 /* Remarks if pixels seem inverted: the mean is far from the training mean m, closer to most - m. */
 static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
-  if (!trained) return nothing;
   const double most = trained->greatest, off = fabs(s->mean - trained->mean);
   return off > most / 4 && fabs(s->mean - (most - trained->mean)) < off
              ? text_format("the mean pixel is %.3g, in training %.3g: subtract each from %d",
@@ -145,7 +304,7 @@ static ShortText is_inverted(const DataSummary *s, const DataSummary *trained) {
 }
 
 static ShortText has_new_label(const DataSummary *s, const DataSummary *trained) {
-  for (int c = 0; trained && c < s->classes; c++)
+  for (int c = 0; c < s->classes; c++)
     if (s->counts[c] && !trained->counts[c])
       return text_format("label %d has %" PRIu64
                          " rows, but none in training: are these its labels?",
@@ -153,13 +312,29 @@ static ShortText has_new_label(const DataSummary *s, const DataSummary *trained)
   return nothing;
 }
 
-static Remark *const remarks[] = {is_sorted,      lacks_labels,    is_no_square, is_dim,
-                                  was_trained_on, has_other_range, is_inverted,  has_new_label};
+/* Which rows a remark is on: training rows, all rows, or rows that are compared with known training
+   rows. */
+typedef enum { OF_TRAINING, OF_ALL, COMPARED } RemarkOn;
+
+static const struct {
+  Remark *remark;
+  RemarkOn on;
+} remarks[] = {
+    {is_sorted, OF_TRAINING},    {lacks_labels, OF_TRAINING},
+    {is_no_square, OF_TRAINING}, {is_dim, OF_TRAINING},
+    {is_reordered, OF_ALL},      {has_odd_label, OF_ALL},
+    {has_two_labels, OF_ALL},    {ignores_no_label, OF_ALL},
+    {was_trained_on, COMPARED},  {has_other_label_column, COMPARED},
+    {has_other_names, COMPARED}, {has_other_range, COMPARED},
+    {is_inverted, COMPARED},     {has_new_label, COMPARED},
+};
 
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,
                   void (*say)(void *context, const char *line), void *context) {
-  foreach (remark, remarks) {
-    const ShortText text = (*remark)(rows, trained);
+  const bool known = trained && trained->rows > 0;
+  foreach (row, remarks) {
+    if ((row->on == OF_TRAINING && trained) || (row->on == COMPARED && !known)) continue;
+    const ShortText text = row->remark(rows, trained);
     if (rows->rows > 0 && *text.text)
       say(context, text_format("%.300s: %s", text_shown(name).text, text.text).text);
   }

@@ -9,6 +9,7 @@
 
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error) {
   rows.classes = network_classes(&engine->config.network);
+  rows.inputs = engine->config.network.size[0];
   rows.threads = engine->config.training.threads;
   rows.ahead = 2 * engine->config.staging_rows;
   return dataset_open(&rows, error);
@@ -28,8 +29,8 @@ bool predict_check_logits(const float *logits, int classes, const char *name, ui
 
 /* ---- all rows of a file ------------------------------------------------------------------- */
 
-/* Is called for each row, in file order. `row` counts from 1. pixels (inputs) and logits (classes)
-   are valid only during the call. To stop, returns false with *error set. */
+/* Is called for each row, in file order. `row` is its number in the file, from 1. pixels (inputs)
+   and logits (classes) are valid only during the call. To stop, returns false with *error set. */
 typedef bool PredictRow(void *context, uint64_t row, const uint8_t *pixels, int label,
                         const float *logits, Error *error);
 
@@ -57,14 +58,14 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
                      engine->config.staging_rows);
   Loader loader = {.engine = engine, .reader = reader, .ring = true};
   StagingBuffer staging;
-  uint64_t row = 0;
   bool good = true;
   while (good && (good = loader_next(&loader, error)) && loader.rows > 0 &&
          (good = predict_window(&loader, logits, error) &&
                  engine->call->staging(engine, 1 - loader.index, &staging, error)))
     for (uint64_t r = 0; good && r < loader.rows; r++) {
       const float *of = logits + r * classes;
-      good = predict_check_logits(of, (int)classes, NULL, ++row, error) &&
+      const uint64_t row = dataset_number(reader, r);
+      good = predict_check_logits(of, (int)classes, NULL, row, error) &&
              use(context, row, staging.pixels + r * staging.stride, staging.labels[r], of, error);
     }
   free(logits);

@@ -36,7 +36,7 @@ typedef struct {
   DatasetReader *reader; /* NULL except during a pass over the file */
   struct stat stamp;     /* the file's status when it was first opened */
   uint64_t rows;         /* known after the first epoch */
-  DataSummary data;      /* known after the first epoch */
+  DataSummary data;      /* known after the first epoch, but its columns when it is first opened */
 } TrainerFile;
 
 /* A trainer. Other modules may read its fields but not write them. */

@@ -12,19 +12,25 @@
 
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   const TrainerConfig *c = &t->config;
-  file->reader = dataset_open(&(DatasetConfig){.path = file->path,
-                                               .classes = c->training.classes,
-                                               .threads = c->training.threads,
-                                               .label = c->label_column,
-                                               .names = c->names,
-                                               .ahead = t->resident ? 0 : 2 * t->staging_rows,
-                                               .hold_out = c->hold_out,
-                                               .seed = c->training.seed,
-                                               .held_out = file->judges},
-                              error);
+  file->reader =
+      dataset_open(&(DatasetConfig){.path = file->path,
+                                    .classes = c->training.classes,
+                                    .threads = c->training.threads,
+                                    .label = c->label_column,
+                                    .names = c->names,
+                                    .trains = !file->judges,
+                                    .trained = file->judges ? &t->train.data : &t->before,
+                                    .ahead = t->resident ? 0 : 2 * t->staging_rows,
+                                    .hold_out = c->hold_out,
+                                    .seed = c->training.seed,
+                                    .held_out = file->judges},
+                   error);
   if (!file->reader) return false;
   const struct stat *stamp = &dataset_source(file->reader)->stamp;
-  if (file->rows == 0) file->stamp = *stamp;
+  if (file->rows == 0) {
+    file->stamp = *stamp;
+    file->data = *dataset_summary(file->reader); /* its columns; it has read no rows yet */
+  }
   if (source_stamps_equal(stamp, &file->stamp)) return true;
   trainer_close_file(file);
   return error_set(error, "%s changed since it was read first", file->path);
@@ -129,6 +135,12 @@ static int list_arrays(const Training *training, CheckpointArray *kind) {
   return count;
 }
 
+/* Sets t->before to the training rows of checkpoint `from`, or to zeros if they are unknown. */
+static void see_before(Trainer *t, const Checkpoint *from) {
+  t->before = (DataSummary){0};
+  if (from && from->data) data_from_json(&t->before, from->data);
+}
+
 /* Sets the engine and the position to the state in checkpoint `from`, or to the start of a run if
    `from` is NULL. Moments that the checkpoint lacks become 0. If CHECKPOINT_RAW is missing,
    training continues from CHECKPOINT_PARAMETERS. */
@@ -142,8 +154,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
   t->position.parameters = NULL; /* `from` keeps its arrays and texts */
   t->position.options = t->position.names = t->position.data = NULL;
-  t->before = (DataSummary){0};
-  if (from && from->data) data_from_json(&t->before, from->data);
+  see_before(t, from);
   if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
   const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
   if (!raw) raw = from->parameters;
@@ -200,6 +211,7 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   t->judged_by = config->validation || config->hold_out > 0 ? JUDGED_BY_VALIDATION
                  : config->test                             ? JUDGED_BY_TEST
                                                             : JUDGED_BY_NONE;
+  see_before(t, config->from); /* the files' columns are compared with it */
   t->train.path = config->train;
   t->judge.judges = true;
   t->judge.path = config->validation     ? config->validation

@@ -48,7 +48,7 @@ static Reading read_file(const char *path, int inputs, int classes, int threads,
   Reading r = {0};
   const size_t ahead = rows_a_call % 2 ? 0 : rows_a_call;
   const DatasetConfig config = {
-      .path = path, .classes = classes, .threads = threads, .inputs = inputs, .ahead = ahead};
+      .path = path, .classes = classes, .threads = threads, .inputs = inputs, .predicts = inputs > 0, .ahead = ahead};
   DatasetReader *reader = dataset_open(&config, &r.error);
   if (!reader) return r;
   r.opened = true;

@@ -97,6 +97,18 @@ done
 cp square.csv copy.csv
 prints 1 '^note     copy.csv: these are the training rows' $A --evaluate --test copy.csv
 prints 1 '^note     square.csv: these are the training rows' $S --validation 0.2 --test square.csv
+ok $S --validation 0.2 --test none --save part.st # the counts of a part are not those of the file
+mkdir elsewhere
+cp square.csv elsewhere/copy.csv
+for file in square.csv link.csv elsewhere/copy.csv; do
+  prints 1 "^note     $file: these are the training rows: 80% of them trained, the others judged$" \
+    --device cpu --load part.st --evaluate --test $file
+done
+prints 0 '^note' --device cpu --load part.st --evaluate --test judge.csv
+cp square.csv moved.csv
+ok $S --train moved.csv --validation 0.2 --test none --save moved.st
+cat judge.csv judge.csv >moved.csv # the path and the inode are those of the training rows, but the rows are not
+prints 0 '^note' --device cpu --load moved.st --evaluate --test moved.csv
 
 case_ 'labels may be words' # --names lists the words
 for file in square judge; do
@@ -117,3 +129,136 @@ prints 0 '^note' $S
 case_ 'what is sought elsewhere is said'
 printf '[training]\nbatch = 32 # rows\n' >inline.conf
 prints 1 '^batch = 32$' --config inline.conf --dry-run
+
+# header FIRST LAST prints a header: a label and the pixels FIRST to LAST.
+header_of() { echo "label,$(seq -s, -f pixel%g $1 $2)"; }
+# by_name FILE prints a file with a header whose columns are sorted by their names, as databases and pandas sort them.
+by_name() {
+  awk -F, -v OFS=, '
+    NR == 1 {
+      for (i = 1; i <= NF; i++) { rank[i] = 1; for (j = 1; j <= NF; j++) rank[i] += ($j "") < ($i "") }
+      for (i = 1; i <= NF; i++) from[rank[i]] = i
+    }
+    { line = $from[1]; for (i = 2; i <= NF; i++) line = line "," $from[i]; print line }' "$1"
+}
+for file in square judge; do
+  cat <(header_of 0 63) $file.csv >named_$file.csv
+  by_name named_$file.csv >sorted_$file.csv
+done
+case_ 'columns in another order are put in order' # by their names, for --train, --test, --evaluate, --predict and --resume
+[[ $(head -n 1 sorted_judge.csv) = label,pixel0,pixel1,pixel10,pixel11,* ]]
+N1="${S/--train square.csv --test judge.csv/--train named_square.csv}"
+order='note     sorted_judge.csv: its columns are'
+prints 1 "^$order not in the order of the training rows: put into that order" $N1 --test sorted_judge.csv --save named.st
+same_network named.st net.st
+for net in net named; do # net.st was trained on rows without a header
+  ok --load $net.st --device cpu --evaluate --test judge.csv
+  grep '^loss' out >right
+  prints 1 "^$order" --load $net.st --device cpu --evaluate --test sorted_judge.csv
+  grep '^loss' out | same right -
+  ok --load $net.st --device cpu --predict judge.csv --output right.csv
+  ok --load $net.st --device cpu --predict sorted_judge.csv --output answers.csv
+  printed 1 "^$order"
+  same answers.csv right.csv
+  ok --load $net.st --device cpu --predict named_judge.csv --output answers.csv
+  printed 0 '^note'
+  same answers.csv right.csv
+done
+prints 1 '^note     sorted_square.csv: its columns are not in the order of their numbers: put' \
+  ${N1/named/sorted} --test judge.csv --save trained.st
+same_network trained.st net.st
+ok $N1 --test judge.csv --epochs 2 --save half.st
+prints 1 '^note     sorted_square.csv: its columns are not in the order of the training rows: put' \
+  --resume half.st --epochs 3 --train sorted_square.csv
+same_network half.st net.st
+shuffled=$(echo b,a,label,$(seq -s, -f x%gy 3 64)) # names without a number at the end are put in order, too
+plain=$(echo label,a,b,$(seq -s, -f x%gy 3 64))
+cat <(echo $plain) judge.csv >words.csv
+awk -F, -v OFS=, '{ l = $1; $1 = $3; $3 = l; print }' judge.csv | cat <(echo $shuffled) - >shuffled.csv
+ok $S --train <(cat <(echo $plain) square.csv) --test judge.csv --save words.st
+prints 1 '^note     shuffled.csv: its columns are not in the order of the training rows' --load words.st --device cpu --evaluate --test shuffled.csv
+grep '^loss' out >shuffled
+ok --load words.st --device cpu --evaluate --test words.csv
+grep '^loss' out | same shuffled -
+
+case_ 'columns of other names are refused, with the first that differs'
+sed '1s/pixel7,/other7,/' named_judge.csv >other.csv
+other="other.csv, line 1: column 9 is 'other7', but the training rows have 'pixel7' there"
+fails 1 "$other" $N1 --test other.csv
+fails 1 "$other" --load named.st --device cpu --evaluate --test other.csv
+refuses 1 "$other" --load named.st --device cpu --predict other.csv
+fails 1 "$other" --resume half.st --epochs 4 --train other.csv
+fails 1 "column 3 is 'pixel0'" --load named.st --device cpu --predict <(sed '1s/pixel1,/pixel0,/' named_judge.csv)
+ok --load named.st --device cpu --evaluate --test judge.csv # no header, no names
+printed 0 '^note'
+cat <(header_of 1 64) judge.csv >from_1.csv # the same pixels, counted from 1
+prints 1 "^note     from_1.csv: the first pixel is 'pixel1', in training 'pixel0'" --load named.st --device cpu --evaluate --test from_1.csv
+grep '^loss' out >from_1
+ok --load named.st --device cpu --evaluate --test judge.csv
+grep '^loss' out | same from_1 -
+edit 's/, \\"pixels\\": \[[^]]*\]//' trained.st old.st # as an older version saved it
+ok --load old.st --device cpu --evaluate --test sorted_judge.csv
+printed 0 '^note'
+
+case_ "one rule finds the label's column for every file"
+L='--device cpu --load net.st'
+ok $L --evaluate --test judge.csv
+grep '^loss' out >right
+# A header that numbers all columns but one names the label.
+for name in labels Category letter; do
+  for file in square judge; do
+    cat <(echo "$(seq -s, -f pixel%g 0 63),$name") <(sed -E 's/^([^,]*),(.*)/\2,\1/' $file.csv) >last_$file.csv
+  done
+  ok $S --train last_square.csv --test last_judge.csv --save last.st
+  printed 1 "^note     last_square.csv: column 65, '$name', is taken for the label"
+  same_network last.st net.st
+  prints 1 "^note     last_judge.csv: the label is column 65, '$name', in training column 1" $L --evaluate --test last_judge.csv
+  grep '^loss' out | same right -
+  ok $L --predict last_judge.csv --output answers.csv
+  same <(tail -n +2 answers.csv) <(tail -n +2 right.csv)
+done
+# Where no header tells, it is where the training rows had it.
+sed 1d last_judge.csv >bare_judge.csv
+prints 1 '^note     bare_judge.csv: no header names the label: column 65, as in training$' --load last.st --device cpu --evaluate --test bare_judge.csv
+grep '^loss' out | same right -
+prints 1 '^note     bare_judge.csv: no header names the label: column 65, as in training$' $S --train last_square.csv --test bare_judge.csv
+ok --load last.st --device cpu --predict bare_judge.csv --output answers.csv
+same <(tail -n +2 answers.csv) <(tail -n +2 right.csv)
+ok $S --train <(sed 1d last_square.csv) --test bare_judge.csv --label-column last --save told.st
+ok --load told.st --device cpu --evaluate --test named_judge.csv # a header that names the label is right
+printed 1 "^note     named_judge.csv: the label is column 1, 'label', in training column 65$"
+grep '^loss' out | same right -
+prints 1 '^note     named_judge.csv: the label is column 65, as --label-column says, but the header calls column 1 so$' \
+  $L --predict named_judge.csv --label-column 65 --output answers.csv
+# Rows without labels have a column too few.
+for file in square judge; do cut -d, -f2- $file.csv >bare_$file.csv; done
+square='64 columns are 8 x 8 pixels: where is the label? --label-column'
+fails 1 "bare_square.csv: $square" $S --train bare_square.csv --validation 0.1
+fails 1 'bare_judge.csv has no label column' $S --test bare_judge.csv
+fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels" $L --evaluate --test bare_judge.csv
+ok $L --predict bare_judge.csv --output answers.csv
+printed 0 '^note'
+same answers.csv right.csv
+ok $S --train bare_square.csv --test none --classes 256 --label-column 64
+cut -d, -f-64 named_judge.csv >few_pixels.csv # 64 columns, but the header says that one of them is the label
+refuses 1 'few_pixels.csv, line 1: 64 fields, but the network takes 64 pixels' $L --predict few_pixels.csv
+
+case_ 'a column that is no label is said'
+map 0 judge.csv | cut -d, -f2- | paste -d, - <(cut -d, -f1 judge.csv) >zero_first.csv # the first column is 0 in all rows
+fails 1 'zero_first.csv: all 100 rows have label 0 in column 1: --label-column says which' $L --evaluate --test zero_first.csv
+fails 1 'zero_first.csv: all 100 rows have label 0 in column 1, but training needs two' $S --train zero_first.csv
+ok $L --predict zero_first.csv --output answers.csv
+printed 1 '^note     zero_first.csv: column 1, was ignored as the label, but it is 0 in all rows: --label-column says'
+paste -d, <(seq 100) <(cut -d, -f2- judge.csv) >rows.csv
+ok $L --predict rows.csv --output answers.csv
+printed 1 '^note     rows.csv: column 1, was ignored as the label, but it counts up from 1: '
+same answers.csv right.csv
+cat <(echo "$(seq -s, -f pixel%g 0 63),row") <(cut -d, -f2- judge.csv | paste -d, - <(seq 0 99)) >row_last.csv
+ok $L --predict row_last.csv --output answers.csv
+printed 1 "^note     row_last.csv: column 65, 'row', was ignored as the label, but it counts up from 0"
+same answers.csv right.csv
+grep '^2,' judge.csv >twos.csv # rows of one class can be evaluated if the column is certain
+fails 1 'rows have label 2 in column 1' $L --evaluate --test twos.csv
+ok $L --evaluate --test twos.csv --label-column 1
+head -n 9 twos.csv >few.csv
+ok $L --evaluate --test few.csv

@@ -100,6 +100,17 @@ ok --device cpu --hidden 8 --epochs 1 --train digits_train.csv --test none \
   --validation 0.2 --mistakes m.png
 printed 1 '^wrote    m.png$'
 
+case_ 'mistakes among held-out rows have their numbers in the file'
+rows 100 | awk -F, -v OFS=, '{ print $1, $2, $3, $3, $2 }' >four.csv # the labels, so also the held-out rows, of all.csv
+ok $N --train four.csv --test none --validation 20% --epochs 1 --lr 0.001 --seed 1 --mistakes held.png --save four.st
+ok --load four.st --device cpu --predict four.csv
+# In left.csv every other row has the label that the network answers, so only held-out rows can be mistakes.
+paste -d, four.csv <(sed '1d; s/.*,//' out) | awk -F, -v OFS=, -v held="${held//p;/ }" '
+  BEGIN { split(held, list, " "); for (i in list) is_held[list[i]] = 1 }
+  { print (NR in is_held ? $1 : $6), $2, $3, $4, $5 }' >left.csv
+prints 1 ' wrong [1-9][0-9]* of 100 rows' --load four.st --device cpu --evaluate --test left.csv --mistakes left.png
+same held.png left.png
+
 case_ "a competition's files" # they have a header, and test rows without labels
 printf 'pixel0,pixel1\n1,2\n200,100\n' >unlabelled.csv
 fails 1 'unlabelled.csv has no label column' $N --test unlabelled.csv

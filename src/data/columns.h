@@ -1,0 +1,67 @@
+/* Decides from the first line of a CSV file which column is the label and which columns are pixels,
+   and in which order the pixels go to the network. Every reader of rows asks this one function, so
+   that --train, --test, --evaluate and --predict never disagree about a file. */
+#pragma once
+
+#include <stddef.h>
+
+#include <csv.h>
+
+#include "base/error.h"
+#include "data/summary.h"
+
+/* CSV_REPALL_NL makes libcsv report blank lines, too. */
+enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
+
+#define STRAY_QUOTE "a stray quote"
+
+/* CSV_NONE means that there is no such line or column. */
+#define CSV_NONE UINT64_MAX
+
+/* The columns of a file: pixels and, if `labelled`, a label. */
+typedef struct {
+  size_t columns, inputs;
+  char separator;
+  bool named;            /* the first line is a header */
+  bool labelled, judged; /* rows have a label; labels are checked (if false, they become 0) */
+  size_t label;          /* the label's column, counted from 0, if `labelled` */
+  uint16_t *order;       /* (inputs): the network's pixel for each pixel of a line; NULL means that
+                            they are in the same order; owned */
+  int classes;           /* labels are below this number */
+  const char *names;     /* class names that labels may use, one per line; NULL if there are none */
+} CsvColumns;
+
+/* What is known of a file before its first line is read. */
+typedef struct {
+  const char *file;  /* the file's name in messages */
+  const char *label; /* the label's column: a number from 1, a header name, "last", or "" */
+  int inputs;        /* the number of pixels of a row, or 0 if the first line gives it */
+  bool predicts;     /* rows may lack a label, and labels are ignored */
+  const DataSummary *trained; /* the training rows of the network that gets the rows, or NULL */
+} ColumnsKnown;
+
+/* Learns the separator, the header and the columns from the first line, line[length], of a file.
+   Sets *columns, apart from `classes` and `names`, and the fields of *summary that describe
+   columns.
+
+   The line is a header if its first field cannot start a number, if a field names the label's
+   column, or if the fields are the columns' numbers from 0 or 1, as pandas writes them.
+
+   The label's column is, in this order: known->label; the column with the name of the training
+   rows' label; the column that the header calls label, class, target, digit or y; the only column
+   of a header whose name does not end in a digit; the column of the training rows' label; the first
+   column. A file with as many columns as the network has pixels has no label.
+
+   If `trained` has names of pixels, the header must have the same names, which may be in another
+   order. Otherwise the header's numbers give the order of pixels, because tables of databases and
+   pandas may be sorted by name: pixel0, pixel1, pixel10.
+
+   Returns false if the line is blank or badly quoted, if it has a column of row numbers, if the
+   label or the pixels cannot be told, or if memory runs out. The caller frees columns->order even
+   then. */
+bool columns_decide(const ColumnsKnown *known, const char *line, size_t length, CsvColumns *columns,
+                    DataSummary *summary, Error *error);
+
+/* Returns true if two lists of pixel names (DataSummary.names) are the same, or count the pixels of
+   the same name from 0 and from 1. An unknown list, "", is like every other list. */
+bool columns_alike(const char *names, const char *others);
