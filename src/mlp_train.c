@@ -176,6 +176,8 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!run_files_are_there(options, error)) return false;
   report_remark(report, options_gone_text(options, options->resume).text);
+  if (*options->resume)
+    report_remark(report, run_files_assumed(options, from, options->resume).text);
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->seeds) return seeds_command(options, ranks, report, error);
   return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,

@@ -71,6 +71,10 @@ bool run_files_settle(Options *options, const Ranks *ranks, Error *error);
 bool run_files_save(const Trainer *trainer, const Options *options, const char *best,
                     const char *path, Error *error);
 
+/* Returns a remark on what is assumed of a saved network that another program wrote, or "". The
+   options say how its pixels are scaled. See run_files.c. */
+ShortText run_files_assumed(const Options *options, const Checkpoint *network, const char *path);
+
 /* Returns the name of an option that was given and needs test or validation rows, or NULL if there
    is none. See run_files.c. */
 const char *run_files_judged(const Options *options);

@@ -26,6 +26,8 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, 
     if (options_test_is_auto(o)) strcpy(o->test, trained.test);
     if (!*o->label_column && a->trained->label == 0) /* saved by an older version */
       strcpy(o->label_column, trained.label_column);
+  } else {
+    report_remark(a->report, run_files_assumed(o, saved, path).text);
   }
   const EngineConfig config = {
       .network = saved->network,

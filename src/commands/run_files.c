@@ -38,17 +38,35 @@ static char *saved_text(const Options *o, Error *error) {
 bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,
                     Error *error) {
   Checkpoint saved;
+  char activation[] = CHECKPOINT_ACTIVATION;
   Options now = *o;
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
   if (saved.step > 0) /* within an epoch, --resume must keep the order of rows */
     now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
   saved.options = saved_text(&now, error);
   saved.names = o->class_names;
+  saved.activation = activation;
   const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
                     checkpoint_save(&saved, path, error);
-  saved.names = NULL; /* o owns the names, so they are not freed here */
+  saved.names = saved.activation = NULL; /* they are not the checkpoint's to free */
   checkpoint_free(&saved);
   return good;
+}
+
+ShortText run_files_assumed(const Options *o, const Checkpoint *network, const char *path) {
+  const PixelScale *p = &o->training.pixels;
+  const bool relu = network->network.layers > 1 && !network->activation,
+             pixels = training_pixel_factor(&o->training).is_default;
+  ShortText text = {""};
+  if (*network->options || (!relu && !pixels)) return text;
+  text = text_format("%.300s does not say how it was trained: assuming %s%s", text_shown(path).text,
+                     relu ? "ReLU between layers" : "", relu && pixels ? " and " : "");
+  if (pixels)
+    text_append(text.text, "pixels / 255, which --pixel-max, --mean and --std change");
+  else
+    text_append(text.text, ", and pixels (p / %g - %g) / %g", training_white(&o->training),
+                (double)p->mean, p->std > 0 ? (double)p->std : 1);
+  return text;
 }
 
 /* ---- formats ------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include <jansson.h>
 
@@ -38,7 +39,7 @@ static const CheckpointField checkpoint_fields[] = {
     FIELD(best_accuracy, FIELD_REAL, false), FIELD(best_epoch, FIELD_INT, false),
     FIELD(updates, FIELD_COUNT, true),       FIELD(resident, FIELD_INT, true),
     FIELD(options, FIELD_TEXT, false),       FIELD(names, FIELD_TEXT, true),
-    FIELD(data, FIELD_TEXT, true),
+    FIELD(activation, FIELD_TEXT, true),     FIELD(data, FIELD_TEXT, true),
 };
 
 /* The names of an array's tensors start with the array's prefix. In another program's file, the
@@ -50,6 +51,7 @@ void checkpoint_free(Checkpoint *checkpoint) {
   free(checkpoint->parameters);
   free(checkpoint->options);
   free(checkpoint->names);
+  free(checkpoint->activation);
   free(checkpoint->data);
   *checkpoint = (Checkpoint){0};
 }
@@ -438,6 +440,14 @@ static bool is_map_of_strings(json_t *map) {
   return json_is_object(map);
 }
 
+/* Refuses a network that has another function between its layers than this program. */
+static bool check_activation(json_t *metadata, Error *error) {
+  const char *name = json_string_value(json_object_get(metadata, "activation"));
+  return !name || strcasecmp(name, CHECKPOINT_ACTIVATION) == 0 ||
+         error_set(error, "its activation is %.32s, but mlp-train has only %s", name,
+                   CHECKPOINT_ACTIVATION);
+}
+
 static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *error) {
   json_t *metadata = json_object_get(header->root, "__metadata__");
   if (metadata && !is_map_of_strings(metadata))
@@ -445,8 +455,14 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
   const char *format = "", *version = "unknown";
   json_unpack(metadata, "{s?s, s?s}", "format", &format, "version", &version);
   checkpoint->test_accuracy = checkpoint->best_accuracy = NAN;
-  if (strcmp(format, FORMAT) != 0)
-    return (checkpoint->options = strdup("")) || error_set(error, "no memory for its options");
+  if (!check_activation(metadata, error)) return false;
+  if (strcmp(format, FORMAT) != 0) {
+    const char *activation = json_string_value(json_object_get(metadata, "activation"));
+    checkpoint->options = strdup("");
+    checkpoint->activation = activation ? strdup(activation) : NULL;
+    return (checkpoint->options && (checkpoint->activation || !activation)) ||
+           error_set(error, "no memory for its options");
+  }
   if (strcmp(version, VERSION) != 0)
     return error_set(error, "it is of another version of mlp-train: format %.32s, not %s", version,
                      VERSION);

@@ -12,7 +12,8 @@
    Files of other programs are read, too. Their tensors may be in any order, with any metadata. All
    names may have another prefix than "layers.", or no prefix. Layers are ordered by their numbers,
    which may have gaps. So the state dict of an nn.Sequential (0.weight, 2.weight) or of a module
-   with fc1, fc2, ... can be loaded. ReLU is assumed between layers. */
+   with fc1, fc2, ... can be loaded. ReLU is assumed between layers unless __metadata__ has a field
+   "activation"; any other activation is refused. */
 #pragma once
 
 #include "model/class_names.h"
@@ -45,8 +46,12 @@ typedef struct {
   int best_epoch;         /* the most accurate epoch, counted from 1; 0 if unknown */
   char *options;          /* the options as an INI file's text in UTF-8; "" if unknown; owned */
   char *names;            /* names of the classes, see class_names.h; NULL if unknown; owned */
+  char *activation;       /* the function between layers, "relu"; NULL if unknown; owned */
   char *data; /* summary of the training rows, written by data_to_json; NULL if unknown; owned */
 } Checkpoint;
+
+/* The only function between layers that networks may have, in lower case. */
+#define CHECKPOINT_ACTIVATION "relu"
 
 /* Returns the array (network.floats), or NULL if the checkpoint lacks it. */
 static inline float *checkpoint_array(const Checkpoint *checkpoint, CheckpointArray kind) {

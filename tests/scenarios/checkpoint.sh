@@ -47,6 +47,28 @@ done <<'END'
 0,24 24,8 32,16 48,8|<layers.0.weight 2,3 0,24><layers.0.bias 2 24,32><layers.1.weight 2,2 32,48><layers.1.bias 2 48,56>
 END
 
+case_ 'what is assumed of files of others is said'
+forge '<0.weight 2,3 0,24><0.bias 2 24,32><2.weight 2,2 32,48><2.bias 2 48,56>'
+relu='forged.st does not say how it was trained: assuming ReLU between layers'
+pixels='pixels / 255, which --pixel-max, --mean and --std change'
+rows 20 | sed 's/$/,7/' >four.csv
+A='--device cpu --load forged.st --evaluate --test four.csv'
+prints 1 "^note     $relu and $pixels$" $A
+prints 1 "^note     $relu, and pixels \(p / 16 - 0.5\) / 2$" $A --pixel-max 16 --mean 0.5 --std 2
+R='--device cpu --train four.csv --test none --resume forged.st --hidden 2 --classes 2 --epochs 1'
+prints 1 "^note     $relu and $pixels$" $R --save ours.st
+[ "$(value activation ours.st)" = relu ]
+prints 0 '^note     .*assuming' --device cpu --load ours.st --evaluate --test four.csv
+prints 0 '^note     .*assuming' --resume ours.st --epochs 2
+forge "{'__metadata__':{'activation':'ReLU'},<0.weight 2,3 0,24>,<0.bias 2 24,32>,<2.weight 2,2 32,48>,<2.bias 2 48,56>}"
+prints 1 "^note     forged.st does not say how it was trained: assuming $pixels$" $A
+prints 0 '^note' $A --mean 0.5
+forge "{'__metadata__':{'activation':'tanh'},<0.weight 2,3 0,24>,<0.bias 2 24,32>,<2.weight 2,2 32,48>,<2.bias 2 48,56>}"
+refused 'its activation is tanh, but mlp-train has only relu' forged.st
+refuses 1 'its activation is tanh' $R --save never.st
+edit 's/"activation":"relu"/"activation":"logistic"/' ours.st forged.st
+refused 'its activation is logistic' forged.st
+
 case_ 'bad headers and tensors are refused'
 for n in {0..8}; do
   layers+="<$n.weight 2,2 $((24 * n)),$((24 * n + 16))><$n.bias 2 $((24 * n + 16)),$((24 * n + 24))>"
