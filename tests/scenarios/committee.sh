@@ -65,4 +65,4 @@ ok $T --train three.csv --test none --classes 3 --epochs 1 --save three.st
 predict='--load a.st --device cpu --predict test.csv'
 refuses 1 'three.st has 3 inputs and 3 classes, but a.st has 2 and 2' $predict --load three.st
 refuses 1 missing.st $predict --load missing.st
-refuses 2 '--weights draws one network: give it one --load' $all --evaluate --weights w.png
+refuses 2 '--weights draws a single network; give --load only once' $all --evaluate --weights w.png
