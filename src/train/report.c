@@ -85,8 +85,9 @@ void report_remark(void *context, const char *line) {
 
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
   const Training *t = &trainer->config.training;
-  const DataSummary *judge = &trainer->judge.data;
+  const DataSummary *judge = &trainer->judge.data, *train = &trainer->train.data;
   bool one_answer = false;
+  if (train->sorted && train->streamed) return; /* another remark has said why it cannot learn */
   for (int c = 0; c < judge->classes && r->test_rows == judge->rows; c++)
     one_answer |= judge->counts[c] > 0 && judge->counts[c] < judge->rows &&
                   judge->counts[c] == (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5);

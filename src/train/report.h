@@ -30,7 +30,8 @@ void report_start(Report *report, const Trainer *trainer, const char *reason);
 bool report_data(Report *report, const Trainer *trainer);
 
 /* Prints a remark, at most once per run, if the training loss is at least ln(classes) (the loss of
-   guessing) or if the network seems to predict the same class for all judging rows. */
+   guessing) or if the network seems to predict the same class for all judging rows. Prints nothing
+   if the rows are streamed in the order of their labels, because then no --lr helps. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is

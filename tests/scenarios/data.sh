@@ -62,6 +62,7 @@ ok $S --train sorted.csv --seeds 2 --log seeds.jsonl
 prints 1 '^note     sorted.csv: sorted by label, and streamed in that order: mix the lines with shuf$' \
   $S --train sorted.csv --resident no
 [[ $(sed -n 5p out) = 'note     sorted.csv: '* ]] # it is printed before the first epoch ends
+prints 1 '^note' $S --train sorted.csv --resident no --lr 50 # a lower --lr is no cure here
 
 case_ 'a label in several columns, or none of its classes, is seen'
 awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; print substr($0, 2) }' square.csv >hot.csv
