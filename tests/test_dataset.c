@@ -122,8 +122,8 @@ TEST(test_columns_of_a_header) {
   expect((CsvCase){"label,a,B\n1,2,3\n", "1,3,2;", 0, 0, NULL});
   expect((CsvCase){"1,2,3\n", "1,2,3;", 0, 0, NULL});
   expect((CsvCase){"label,c,b\n1,2,3\n", "", 1, 0,
-                   "column 2 is 'c', but the training rows have 'b' there; if the pixels are the "
-                   "same, remove the header line"});
+                   "column 2 is 'c', but the training rows have 'b' there; if these are the same "
+                   "pixels in the same order, remove the header line"});
   trained.label = 3;
   expect((CsvCase){"1,2,3\n", "3,1,2;", 0, 0, NULL});
   expect((CsvCase){"b,a,y\n1,2,3\n", "3,1,2;", 0, 0, NULL});

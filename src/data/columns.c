@@ -394,7 +394,7 @@ static bool order_as_trained(const PixelLists *l, const ColumnsKnown *known, con
          error_set(
              error,
              "%s, line 1: column %zu is '%.60s', but the training rows have '%.60s' there; if "
-             "the pixels are the same, remove the header line",
+             "these are the same pixels in the same order, remove the header line",
              known->file, other + 1 + (c->labelled && other >= c->label), l->file[other].name,
              wanted);
 }

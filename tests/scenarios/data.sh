@@ -197,9 +197,15 @@ prints 1 "^note     from_1.csv: the first pixel is 'pixel1', in training 'pixel0
 grep '^loss' out >from_1
 ok --load named.st --device cpu --evaluate --test judge.csv
 grep '^loss' out | same from_1 -
-edit 's/, \\"pixels\\": \[[^]]*\]//' trained.st old.st # as an older version saved it
-ok --load old.st --device cpu --evaluate --test sorted_judge.csv
-printed 0 '^note'
+old() { edit 's/, \\"label\\": .*\\"inode\\": [0-9]*}/}/; s/"activation":"relu",//' "$@"; } # as an older version saved it
+old trained.st old.st
+prints 0 '^note' --load old.st --device cpu --evaluate --test sorted_judge.csv
+old kept.st old.st
+ok --load old.st --device cpu --evaluate --test last.csv
+grep '^loss' out >last
+ok --load old.st --device cpu --evaluate --test square.csv --label-column 1
+grep '^loss' out | same last -
+ok --resume old.st --epochs 4
 
 case_ "one rule finds the label's column for every file"
 L='--device cpu --load net.st'
