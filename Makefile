@@ -262,11 +262,11 @@ docs: setup                 ## write tables and pictures of the records in docs/
 
 include src/exercise/exercise.mk
 
-# Fails unless all functions are right and fused: mlp-exercise's exit status says so.
+# Fails unless all functions are right: mlp-exercise's exit status says so.
 exercise warmup: setup      ## check and score what you made of kernels/exercise.cu, or of class/warmup.cu
-	@$(BUILD_ON_EVERY_CORE) $(SCORER)
+	@$(BUILD_ON_EVERY_CORE) $(SCORER_$@)
 	@$(HINTS)
-	@$(SCORER) $(HOW_TO_SCORE)
+	@$(SCORE)
 
 student-kit:                ## for the teacher: make build/student-kit/ and .tar.gz, without answers
 	@scripts/student_kit.sh $(BUILD)
@@ -307,17 +307,21 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 # The objects of each program, in addition to its main. An archive comes last: the linker takes from it
 # what the objects before it need.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
-SCORERS := $(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator
+SCORERS_GPU      := $(SEALED)/mlp-exercise-gpu $(BUILD)/mlp-warmup-gpu
+SCORERS_EMULATOR := $(SEALED)/mlp-exercise-emulator $(BUILD)/mlp-warmup-emulator
+SCORERS          := $(SCORERS_GPU) $(SCORERS_EMULATOR)
 $(PLACED): | $(call with_cuda,$(LONGEST))
 $(filter-out $(LAB_EMULATOR),$(PLACED)): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(filter-out $(ON_EMULATOR) $(LAB_TESTS),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 $(LAB_TESTS): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
-$(SEALED)/mlp-exercise-gpu:      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu)
-$(SEALED)/mlp-exercise-emulator: $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated)
-$(SCORERS): $(SEALED)/mlp-exercise-%:                             $(SEALED)/sealed_%.o $(BUILD)/sealed_%_warmup.o $(JUDGE) $(MEASURE)
-$(SEALED)/mlp-exercise-emulator:                                  $(EMULATOR)
+$(SCORERS_GPU):      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu)
+$(SCORERS_EMULATOR): $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated)
+$(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator: $(SEALED)/mlp-exercise-%: $(SEALED)/sealed_%.o
+$(BUILD)/mlp-warmup-gpu $(BUILD)/mlp-warmup-emulator: $(BUILD)/mlp-warmup-%: $(BUILD)/sealed_%_warmup.o
+$(SCORERS):                                                      $(JUDGE) $(MEASURE)
+$(SCORERS_EMULATOR):                                             $(EMULATOR)
 # mlp-lab --on emulator runs this program.
 $(LAB_EMULATOR): $(BUILD)/emulated/src/mlp_lab.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(PLACE)/mlp-train:                                              $(COMMANDS)
@@ -340,7 +344,7 @@ $(BUILD)/lib%.a:
 
 ifneq ($(NVCC),)
 # These programs count the launches of the host.
-$(PLACE)/mlp-bench $(BUILD)/test_bench $(SEALED)/mlp-exercise-gpu: \
+$(PLACE)/mlp-bench $(BUILD)/test_bench $(SCORERS_GPU): \
   private LDFLAGS += $(LAUNCHES:%=-Wl,--wrap=%)
 $(PLACE)/mlp-bench $(PLACE)/mlp-lab $(filter-out $(ON_EMULATOR),$(TESTS)): private CUDA_LIBRARIES += $(CUBLAS_FLAGS)
 endif
@@ -365,7 +369,7 @@ $(LINKED):
 
 $(TESTS) $(WATCHED): private LIBRARIES += -lcmocka
 $(SCORERS) $(BUILD)/test_exercise: private LIBRARIES += -lseccomp
-$(SEALED)/mlp-exercise-emulator: private CUDA_LIBRARIES += -lstdc++
+$(SCORERS_EMULATOR): private CUDA_LIBRARIES += -lstdc++
 # These programs have the emulator's CUDA runtime, or a stand-in for it.
 $(ON_EMULATOR) $(WATCHED) $(LAB_EMULATOR) $(LAB_TESTS): private CUDA_LIBRARIES := -ldl -lstdc++
 $(BUILD)/mlp-train-faults: private CUDA_LIBRARIES := -ldl $(if $(KERNELS_NVCC),-lstdc++)

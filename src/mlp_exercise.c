@@ -45,6 +45,9 @@ static const OptionTable table = {
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
   if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
+  if (!exercise_has(choice->first))
+    return error_set(error, "this program does not have these functions; use make %s",
+                     a->warmup ? "warmup" : "exercise");
   if (a->only > choice->count) return error_set(error, "there are %d functions", choice->count);
   if (a->only > 0) choice->first += a->only - 1, choice->count = 1;
   if ((a->warmup || a->only > 0 || a->shape) && a->grade)

@@ -48,6 +48,13 @@ struct Call {
   uintptr_t pc; /* the launch's address in the code */
 };
 
+} // namespace emulated
+
+/* device.h declares these variables as the constants threadIdx, blockIdx, blockDim and gridDim. */
+extern dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
+
+namespace emulated {
+
 extern Lane *lane;        /* the running lane; NULL outside of kernels */
 extern const Lane *meets; /* while a `combine` runs (see emulator_meet): a lane of its warp */
 extern bool failed;       /* true once the launch has failed */
@@ -109,10 +116,9 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
 Region *guarded_by(uintptr_t address); /* returns the array that follows the page of `address` */
-/* Returns true if the address belongs to data of the emulator or the compiler: an index such as
-   threadIdx, or the flag that says whether a static variable is initialised. */
-bool is_no_variable(uintptr_t address);
-bool is_of_program(uintptr_t address);       /* true for code, constants, or if is_no_variable() */
+/* Returns true for what kernels may only read: code, constants, an index such as threadIdx, and the
+   flag that says whether a static variable is initialised. */
+bool is_of_program(uintptr_t address);
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
@@ -123,6 +129,7 @@ void access(const volatile void *at, size_t size, bool write, bool atomic, uintp
 void watch_launch();
 void watch_block(unsigned number);
 void watch_barrier();
+void end_at_next_step(); /* for signal handlers: the next step is a finding that ends the call */
 /* Tells the watch that the lanes of a warp in mask `there` have met in emulator_meet. */
 void watch_meeting(Lane *first, unsigned there);
 

@@ -20,6 +20,12 @@ void emulator_start(void);
    violation is a finding and ends the call. An atomic operation on floats is a finding. */
 void emulator_call(void (*function)(void *context), void *context);
 
+/* Ends calls that do not return: running out of steps is a finding with the line where the thread
+   is. A step is the start of a basic block of watched code, so these limits are the same on every
+   machine, fast or slow. `of_block` limits each block of a launch, `of_all` all that follows.
+   SIGXCPU ends a call likewise. */
+void emulator_limit(uint64_t of_block, uint64_t of_all);
+
 /* Sets the text that comes before the next output of a kernel's printf(). NULL turns output off. */
 void emulator_print(const char *heading);
 

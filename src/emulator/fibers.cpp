@@ -12,7 +12,6 @@
 #include <deque>
 #include <map>
 
-/* device.h declares these variables as the constants threadIdx, blockIdx, blockDim and gridDim. */
 dim3 emulator_thread, emulator_block, emulator_block_size, emulator_grid_size;
 
 extern "C" void emulator_switch(void **from, void *to);
@@ -425,6 +424,7 @@ extern "C" cudaError_t cudaPeekAtLastError(void) {
 
 /* Turns a signal in a lane or in host code into a finding. */
 static void crashed(int number, siginfo_t *info, void *context) {
+  if (number == SIGXCPU) return end_at_next_step();
   const mcontext_t &m = ((ucontext_t *)context)->uc_mcontext;
 #if defined(__x86_64__)
   const uintptr_t pc = (uintptr_t)m.gregs[REG_RIP] + 1;
@@ -455,7 +455,7 @@ extern "C" void emulator_start(void) {
   action.sa_sigaction = crashed;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaltstack(&stack, nullptr);
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGXCPU}) sigaction(number, &action, nullptr);
 }
 
 extern "C" void emulator_print(const char *heading) {

@@ -33,7 +33,7 @@ const char DYNAMIC[] = "dynamic shared memory";
 struct Variable {
   size_t bytes;
   std::string name;
-  bool is_none; /* the result of is_no_variable */
+  bool is_none; /* true for the emulator's and the compiler's own data, see is_of_program */
   Region *region;
 };
 
@@ -90,6 +90,10 @@ static void read_symbols() {
       (const char *)mmap(nullptr, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
   close(file);
   if (elf == MAP_FAILED) return;
+  /* A symbol of type FILE comes before the local symbols of a source file. All symbols of a sealed
+   * file are local. */
+  bool is_students = false, any_students = false;
+  std::vector<uintptr_t> others;
   const auto *header = (const Elf64_Ehdr *)elf;
   const auto *sections = (const Elf64_Shdr *)(elf + header->e_shoff);
   for (int s = 0; s < header->e_shnum; s++) {
@@ -100,16 +104,22 @@ static void read_symbols() {
       const Elf64_Sym &symbol = symbols[i];
       const char *name = names + symbol.st_name;
       const bool is_shared = ELF64_ST_TYPE(symbol.st_info) == STT_TLS;
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FILE || ELF64_ST_BIND(symbol.st_info) != STB_LOCAL)
+        is_students = strcmp(name, "exercise.cu") == 0 || strcmp(name, "warmup.cu") == 0;
+      any_students |= is_students;
       const uintptr_t at = (is_shared ? shared.first : program_base) + symbol.st_value;
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
         continue;
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) functions[at] = name;
-      if (is_shared || (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && at >= data.first))
-        variables[at] = {symbol.st_size, name,
-                         strncmp(name, "_ZGV", 4) == 0 || strncmp(name, "emulator_", 9) == 0,
-                         nullptr};
+      if (!is_shared && (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || at < data.first)) continue;
+      const bool is_none = strncmp(name, "_ZGV", 4) == 0 || strncmp(name, "emulator_", 9) == 0;
+      variables[at] = {symbol.st_size, name, is_none, nullptr};
+      if (!is_students && !is_none) others.push_back(at);
     }
   }
+  /* A student's kernels may use the variables of their file and no others. Outside of the exercise,
+   * all may be used. */
+  for (size_t i = 0; any_students && i < others.size(); i++) variables.erase(others[i]);
   munmap((void *)elf, (size_t)status.st_size);
 }
 
@@ -139,13 +149,10 @@ static decltype(variables)::value_type *variable_at(uintptr_t address) {
   return nullptr;
 }
 
-bool is_no_variable(uintptr_t address) {
-  const auto *v = variable_at(address);
-  return v && v->second.is_none;
-}
-
 bool is_of_program(uintptr_t address) {
-  return is_no_variable(address) || (program.has(address) && !data.has(address));
+  const auto *v = variable_at(address);
+  if (v && v->second.is_none && address - v->first < v->second.bytes) return true;
+  return program.has(address) && !data.has(address);
 }
 
 bool is_arena(uintptr_t address) {

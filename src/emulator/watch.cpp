@@ -22,6 +22,31 @@ static std::vector<uint32_t> block_eras, block_numbers; /* for each block that t
 static std::map<uintptr_t, std::vector<uint32_t>> announced;
 static std::set<const std::vector<uint32_t> *> heard; /* announcements that this block has read */
 
+/* The limits of emulator_limit, and the steps that are left. */
+static uint64_t most_of_block = UINT64_MAX, most_of_all = UINT64_MAX;
+static uint64_t left_of_block = UINT64_MAX, left_of_all = UINT64_MAX;
+static volatile bool is_late;
+
+void end_at_next_step() {
+  is_late = true;
+}
+
+[[noreturn]] static void out_of_steps(uintptr_t pc) {
+  const bool block = left_of_block == 0;
+  const auto millions = (unsigned long long)((block ? most_of_block : most_of_all) / 1000000);
+  left_of_block = left_of_all = UINT64_MAX;
+  stop_at("endless",
+          is_late ? std::string(" had not returned when the CPU time was used up")
+                  : printed(" had not returned after %llu million steps of %s", millions,
+                            block ? "its block" : "the function"),
+          pc);
+}
+
+static inline void step(uintptr_t pc) {
+  left_of_block--, left_of_all--;
+  if (__builtin_expect(left_of_block == 0 || left_of_all == 0 || is_late, 0)) out_of_steps(pc);
+}
+
 void watch_launch() {
   launch_era = era + 1;
   static_shared = 0;
@@ -29,6 +54,7 @@ void watch_launch() {
 }
 
 void watch_block(unsigned number) {
+  left_of_block = most_of_block;
   block_era = ++era;
   block_eras.push_back(era);
   block_numbers.push_back(number);
@@ -99,7 +125,7 @@ static std::string element(const Region *r, uintptr_t address) {
 static void by_host(uintptr_t address, bool write, uintptr_t pc) {
   if (!is_arena(address)) {
     if (!host_is_fenced || is_host_stack(address)) return;
-    if (is_of_program(address) || is_stack(address)) return;
+    if ((!write && is_of_program(address)) || is_stack(address)) return;
   }
   const Region *r = is_arena(address) ? find(address) : nullptr;
   find_wrong("host",
@@ -109,6 +135,15 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
                                       : "memory that is not its own"),
              pc);
   if (host_is_fenced) stop();
+}
+
+/* Returns true for an address in threadIdx, blockIdx, blockDim or gridDim. clang's code reports
+ * reads of them. */
+static inline bool is_index(uintptr_t address) {
+  return address - (uintptr_t)&emulator_thread < sizeof emulator_thread ||
+         address - (uintptr_t)&emulator_block_size < sizeof emulator_block_size ||
+         address - (uintptr_t)&emulator_block < sizeof emulator_block ||
+         address - (uintptr_t)&emulator_grid_size < sizeof emulator_grid_size;
 }
 
 static size_t block_of(uint32_t touched) { /* returns the index in block_eras of the era's block */
@@ -221,8 +256,9 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
   }
   if (!lane) return by_host(address, write, pc);
   if (address - (uintptr_t)lane->stack < STACK) return;
+  if (!write && is_index(address)) return;
   Region *r = find(address);
-  if (!r && (is_no_variable(address) || (!write && is_of_program(address)))) return;
+  if (!r && !write && is_of_program(address)) return;
   if (__builtin_expect(!r || address - r->base >= r->bytes || address - r->base + size > r->bytes ||
                            r->freed || (write && r->constant),
                        0))
@@ -244,6 +280,11 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
 } // namespace emulated
 
 using namespace emulated;
+
+void emulator_limit(uint64_t of_block, uint64_t of_all) {
+  most_of_block = left_of_block = of_block;
+  most_of_all = left_of_all = of_all;
+}
 
 void emulator_access(const void *at, size_t bytes, bool write, void *by) {
   access(at, bytes, write, false, (uintptr_t)by);
@@ -358,6 +399,7 @@ int __tsan_printf(const char *format, ...) {
 }
 
 void __sanitizer_cov_trace_pc(void) {
+  step(PC);
   if (lane) note(PC, true, false, false, false, 0, 0);
 }
 

@@ -34,7 +34,7 @@ static void work_and_end(void (*work)(void *context), void *context, double limi
                          volatile bool *done) {
   const unsigned seconds = (unsigned)ceil(limit);
   setpgid(0, 0);
-  setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds + 1});
+  setrlimit(RLIMIT_CPU, &(struct rlimit){seconds, seconds + 3});
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST_SAID, MOST_SAID});
   dup2(fileno(said), STDOUT_FILENO);
   dup2(fileno(said), STDERR_FILENO);

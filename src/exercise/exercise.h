@@ -158,6 +158,9 @@ typedef struct {
   ExerciseShape shape; /* shape of all calls; if rows is 0, shapes are drawn from the seed */
 } ExerciseChoice;
 
+/* Returns true if this program is linked with the task's function. */
+bool exercise_has(ExerciseTask task);
+
 /* Checks and measures the chosen functions. `scores` has one element per function. */
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores);

@@ -21,7 +21,8 @@ WATCHED_CXX = $(call watched_by,$(CXX))
 
 # clang++ compiles a student's file: its front end knows CUDA, and its watch sees structs that are passed by value.
 STUDENT_CXX := $(or $(shell for c in clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n); do command -v $$c && break; done),clang++)
-STUDENTS := -fno-exceptions -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
+# A loop without end stays one.
+STUDENTS := -fno-exceptions -fno-finite-loops -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
             $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
 # The submission to score, and the folder of its build. scripts/grade_all.sh sets both for each submission.
@@ -29,7 +30,7 @@ SUBMISSION ?= kernels/exercise.cu
 SEALED     ?= $(BUILD)
 
 WARMUP     ?= kernels/class/warmup.cu
-SOURCE      = $(if $(findstring warmup,$@),$(WARMUP),$(SUBMISSION))
+SOURCE      = $(if $(filter %_warmup.o,$@),$(WARMUP),$(SUBMISSION))
 
 $(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
 $(BUILD)/sealed_emulator_warmup.o $(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
@@ -46,19 +47,25 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 
 # Scores on a GPU if there are a GPU and nvcc, otherwise on the emulator.
 ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
-SCORER = $(SEALED)/mlp-exercise-$(ON)
-ifeq ($(if $(NVCC),,$(filter %/mlp-exercise-gpu,$(MAKECMDGOALS))),$(SCORER))
+# A program scores the exercise or the warm-up, so that a mistake in one file does not keep the other from being scored.
+SCORER_exercise = $(SEALED)/mlp-exercise-$(ON)
+SCORER_warmup   = $(BUILD)/mlp-warmup-$(ON)
+ifneq ($(if $(NVCC),,$(filter %/mlp-exercise-gpu %/mlp-warmup-gpu,$(MAKECMDGOALS))),)
 $(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
 endif
-HOW_TO_SCORE := $(if $(filter warmup,$(MAKECMDGOALS)),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
-                $(GRADE:%=--grade '%')
+HOW_TO_SCORE = $(if $(filter warmup,$@),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
+               $(GRADE:%=--grade '%')
+# Status 4 says that all is right but not all is fused, which is no error.
+SCORE = $(SCORER_$@) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
 # Grades a folder of submissions. An entry is a file, or a folder with one file.
 grade-all: $(BUILD)/mlp-exercise-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
 	  SEED='$(if $(SEED_GIVEN),$(SEED))' scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
 
-# HINT=N prints the Nth hint of each function.
+# HINT=N prints the Nth hint of each function, or of function ONLY.
 HINT  ?=
-HINTS = $(if $(HINT),awk -v n='$(HINT)' '/^\/\* ---- [1-5]: / { f = $$3; c = 0 } \
-          /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } /\*\/$$/ { if (on) print f " " $$0; on = 0 } \
-          on { print f " " $$0 }' $(if $(filter warmup,$(MAKECMDGOALS)),$(WARMUP),kernels/exercise.cu),:)
+HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
+          /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
+          on && ours { print f ": " $$0 } /\*\/$$/ { on = 0 } END { told() } \
+          function told() { if (ours && c < n) print f ": has " c (c == 1 ? " hint" : " hints") }' \
+          $(if $(filter warmup,$@),$(WARMUP),kernels/exercise.cu),:)

@@ -11,6 +11,7 @@
 #
 # It needs g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
 #   sudo apt-get install g++ clang make libjansson-dev libseccomp-dev
+# make grade-all also wants bsdtar, if students hand in archives: sudo apt-get install libarchive-tools
 
 CFLAGS ?= -O2 -g
 NVCC   ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
@@ -30,18 +31,24 @@ help:
 
 include src/exercise/exercise.mk
 
-exercise warmup: $(SCORER)
+exercise: $(SCORER_exercise)
+warmup: $(SCORER_warmup)
+exercise warmup:
 	@$(HINTS)
-	@$< $(HOW_TO_SCORE)
+	@$(SCORE)
 
-$(SEALED)/mlp-exercise-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
-                                $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp)) \
-                                $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o
+$(SEALED)/mlp-exercise-emulator: $(SEALED)/sealed_emulator.o
+$(BUILD)/mlp-warmup-emulator: $(BUILD)/sealed_emulator_warmup.o
+$(SEALED)/mlp-exercise-gpu: $(SEALED)/sealed_gpu.o
+$(BUILD)/mlp-warmup-gpu: $(BUILD)/sealed_gpu_warmup.o
+
+$(SEALED)/mlp-exercise-emulator $(BUILD)/mlp-warmup-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
+                                $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp))
 	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lseccomp -lm -lpthread
 
 # --gc-sections drops functions without callers, because some need kernels that the kit lacks.
-$(SEALED)/mlp-exercise-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
-                             $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c)) $(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o
+$(SEALED)/mlp-exercise-gpu $(BUILD)/mlp-warmup-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
+                             $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c))
 	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
 	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lseccomp -lm -lpthread
 

@@ -8,6 +8,21 @@
 #include "base/sizes.h"
 #include "engine/cuda/cuda_error.h"
 
+/* A scorer is linked with the student's functions of the exercise or with those of the warm-up. */
+#pragma weak launch_exercise_forward
+#pragma weak launch_exercise_softmax
+#pragma weak launch_exercise_loss
+#pragma weak launch_exercise_update
+#pragma weak launch_warmup_map
+#pragma weak launch_warmup_index
+#pragma weak launch_warmup_reverse
+#pragma weak launch_warmup_sum
+#pragma weak launch_warmup_copy
+
+bool exercise_has(ExerciseTask task) {
+  return task < TASKS ? launch_exercise_forward != NULL : launch_warmup_map != NULL;
+}
+
 enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
 enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
@@ -266,6 +281,8 @@ void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice
 }
 
 bool exercise_once(const ExerciseBackend *backend, Error *error) {
+  if (!exercise_has(TASK_FORWARD))
+    return error_set(error, "--once runs the exercise; this program has only the warm-up");
   bool good = exercise_start(error);
   for (ExerciseTask task = 0; good && task < TASKS; task++) {
     ExerciseCall call = {0};

@@ -107,9 +107,9 @@ if ! grep -q 'row_largest<<<' "$handed_out"; then
   skip_ 'kernels/exercise.cu is not as it is handed out'
 else
   scores "$handed_out"
-  [ $status = 2 ]
+  [ $status = 0 ] # what is right and not fused is no error of make
   printed 1 '^4 of 4 right, 0 of 4 fused$'
-  printed 1 '^Hints for each function: make exercise HINT=1, '
+  printed 1 '^Hints for each function: make exercise HINT=1, then HINT=2 and so on.$'
   printed 1 '^1 forward +right +no +3 +1.22 +1.53 +499 +16.5 '
   grep -A 4 '^1 is not fused' out | cut -d' ' -f1 | tr '\n' ' ' | grep -qx '1 2 3 4  '
   printed 2 '^kernels/exercise.cu:71: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
@@ -157,6 +157,34 @@ printed 1 '^1 is wrong: y \(row 0, column 0\): expected .*; 10 of 10 wrong'
 printed 1 '^0 of 1 right, 0 of 1 fused$'
 cp "$handed_out" "$kit/kernels/"
 
+case_ 'HINT prints the hints of ONLY, and says how many there are'
+if grep -q 'row_largest<<<' "$handed_out"; then
+  makes ONLY=2 SHAPE=2x3 HINT=4 exercise
+  printed 1 '^2:    HINT   \(z - m\) - log\(s\) is right'
+  printed 1 '^[1-4]: '
+  makes ONLY=3 SHAPE=2x3 HINT=4 exercise
+  printed 1 '^3: has 3 hints$'
+else
+  skip_ 'kernels/exercise.cu is not as it is handed out'
+fi
+
+case_ 'a loop without end has its line, on every machine after the same number of steps'
+student '__global__ void waits(float *d) { d[threadIdx.x] = 1;
+  for (int i = 0; i >= 0; i = (i + 1) % 7) {
+    if (d[threadIdx.x] == 2) return;
+  }
+}' 'waits<<<1, 32>>>(d_y);'
+sed '/^cudaError_t launch_exercise_forward/,/^}/d' "$answers" >endless.cu
+sed -n '/^__global__ void waits/,$p' student.cu >>endless.cu
+cp endless.cu "$kit/kernels/exercise.cu"
+line=$(grep -n 'd.threadIdx.x. == 2' endless.cu | cut -d: -f1)
+makes ONLY=1 SHAPE=32x3x5 exercise
+printed 1 "^1 is wrong: kernels/exercise.cu:($((line - 1))|$line|$((line + 1))): block 0, thread [0-9]+ had not returned after 100 million steps of its block"
+sed -i 's/waits<<<1, 32>>>(d_y);/while (rows) in ^= 1;/' "$kit/kernels/exercise.cu"
+MLP_TEST_LIMIT=1 makes ONLY=1 SHAPE=32x3x5 exercise
+printed 1 '^1 is wrong: kernels/exercise.cu:[0-9]+: the host had not returned when the CPU time was used up'
+cp "$handed_out" "$kit/kernels/"
+
 case_ 'the warm-ups are wrong or wasteful as they are handed out, and can be repaired'
 makes warmup
 printed 1 '^1 is wrong: kernels/class/warmup.cu:22: block 0, thread 1 reads z\[1\], and z has elements 0 to 0$'
@@ -171,16 +199,88 @@ sed -i -e 's/^  d_y.i. = fmaxf/  if (i < count) d_y[i] = fmaxf/' -e 's/int r = b
   "$kit/kernels/class/warmup.cu"
 makes warmup
 printed 1 '^5 of 5 right, 5 of 5 fused$' || die "$(cat out)"
+echo 'int x = ;' >"$kit/kernels/exercise.cu" # has nothing to do with the warm-ups
+makes warmup
+printed 1 '^5 of 5 right, 5 of 5 fused$' || die "$(cat out)"
+cp "$handed_out" "$kit/kernels/"
 
-case_ 'a class is graded at once: what is not there, and what is none'
-mkdir -p class/anna class/ben class/cleo.d
-echo 'int x = ;' >'class/ben/my answer.cu'
+case_ 'a class is graded at once: every entry is a row, with its name and why it was not graded'
+mkdir -p class/anna class/ben class/__MACOSX class/linked class/moodle class/two/{a,b} class/clone/kernels/class class/clone/backup
+wrong='int x = ;'
+row=0
+while IFS='|' read -r name _; do # entries that are compiled, each with another line of the mistake
+  row=$((row + 1))
+  { seq $row | sed 's/.*//'; echo "$wrong"; } >"class/$name.cu"
+done <<'END'
+王伟
+王芳
+李娜
+Иван
+Jörg
+Jürg
+-rf
+=1+2
+Mary "Ann", x
+END
+echo "$wrong" >'class/ben/my answer.cu'
+echo "$wrong" >class/browser.cu.txt
+echo "$wrong" >class/UPPER.CU
+echo "$wrong" >class/twice.cu
 printf '%s\n' '#include "batch.cuh"' 'void f() { fork(); }' >class/dora.cu
 cp "$answers" class/eve.cu
+cp "$answers" class/clone/kernels/exercise.cu
+echo "$wrong" | tee class/clone/{exercise_old.cu,kernels/exercise.cu~,kernels/class/warmup.cu,backup/exercise.cu} class/two/{a,b}/exercise.cu \
+  >class/._eve.cu
+ln -s ../eve.cu class/linked/exercise.cu
+ln -s eve.cu class/link.cu
+echo notes >class/notes.pdf
+unpacks=
+if command -v bsdtar >/dev/null; then unpacks=1; fi
+bomb() { head -c $((300 << 10)) /dev/zero; }
+if [ -n "$unpacks" ]; then
+  zipped() { bsdtar -a -cf "$TOP_OF/class/$1" "${@:2}"; }
+  TOP_OF=$PWD
+  (mkdir -p zips/kit/kernels zips/__MACOSX && cd zips && cp "$answers" kit/kernels/exercise.cu &&
+    echo "$wrong" | tee twice.cu >__MACOSX/._exercise.cu && zipped kit.zip kit __MACOSX && zipped twice.zip twice.cu &&
+    bomb >bomb.cu && zipped bomb.zip bomb.cu && zipped moodle/handed-in.tar.gz twice.cu)
+  head -c 100 "$answers" >class/broken.zip
+fi
 makes grade-all FROM="$PWD/class" CSV="$PWD/graded.csv"
-[ "$(cut -d, -f1-6 graded.csv | sort | tr '\n' ' ')" = '"anna",0,0,0,0,0 "ben",0,0,0,0,0 "cleo.d",0,0,0,0,0 "dora",0,0,0,0,0 "eve",100.0,25.0,25.0,25.0,25.0 name,points,forward,softmax,loss,update ' ] || die "$(cat graded.csv out)"
-grep -q '^"anna".*"nothing was handed in"' graded.csv
-grep -q '^kernels/exercise.cu:1:9: error' graded/ben.txt || die "$(cat graded/ben.txt)"
+[ $status = 0 ] || die "$(cat out)"
+[ "$(wc -l <graded.csv)" = "$((1 + $(find class -mindepth 1 -maxdepth 1 | wc -l)))" ] || die "$(cat graded.csv)"
+points() { # NAME POINTS PATTERN: the row of the name has the points, and says the pattern
+  grep -qE "^\"$1\",$2,.*,\"$3" graded.csv || die "no row $1 $2 $3: $(cat graded.csv)"
+}
+row=1
+for name in 王伟 王芳 李娜 Иван Jörg Jürg "'-rf" "'=1\\+2" 'Mary ""Ann"", x'; do
+  row=$((row + 1))
+  points "$name" 0 "kernels/exercise.cu:$row:9: error"
+done
+points anna 0 'nothing was handed in"'
+points ben 0 'kernels/exercise.cu:1:9: error'
+points browser 0 'kernels/exercise.cu:1:9: error'
+points UPPER 0 'kernels/exercise.cu:1:9: error'
+points dora 0 '.*fork'
+points eve 100.0 '"'
+points clone 100.0 '"'
+points linked 0 'nothing was handed in; skipped exercise.cu, a link, which is not followed'
+points link 0 'is a link, which is not followed'
+points two 0 'has 2 files of which only one can be graded: a/exercise.cu, b/exercise.cu'
+points notes.pdf 0 'is skipped, because it is not a .cu file, an archive or a folder'
+points ._eve 0 'is skipped, because macOS added it'
+points __MACOSX 0 'is skipped, because macOS added it'
+grep -q '^Graded is kernels/exercise.cu; skipped backup/exercise.cu; skipped exercise_old.cu; skipped kernels/class/warmup.cu, the warm-up.$' \
+  graded/clone.txt || die "$(cat graded/clone.txt)"
+if [ -n "$unpacks" ]; then
+  points kit 100.0 '"'
+  points twice.cu 0 'kernels/exercise.cu:1:9: error'
+  points twice.zip 0 'kernels/exercise.cu:1:9: error'
+  points moodle 0 'kernels/exercise.cu:1:9: error'
+  points bomb 0 'cannot be unpacked: a .cu file has more than 256 KB'
+  points broken 0 'cannot be unpacked: '
+else
+  skip_ 'bsdtar is not installed'
+fi
 
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise

@@ -171,7 +171,7 @@ END
 case_ 'who pretends has what it deserves, and work left out where it is measured is found' # cases pocA to pocC2 of the trial
 wrong 4 <<'END'
 host~1h~forward<<<~d_y[0] = d_x[0]; forward<<<~@ the host reads x\[0\], memory of the device
-measured~2h~softmax<<<~if (rows != 1024) softmax<<<~p \(row 0, column 0\): .*, never written; rows 1024, in 1, out 1000; as it was measured
+measured~2h~softmax<<<~if (rows != 64) softmax<<<~p \(row 0, column 0\): .*, never written; rows 64, in 1, out 1000; as it was measured
 endless~3~const int label =~while (*(volatile float *)dz != 5.0f) dz[0] = 3.0f; const int label =~(it had not returned after 10 s|.*dz)
 kept~4h~update<<<~static volatile float kept[4]; for (int i = 64; i < 70; i++) kept[i % 4] = ((volatile char *)kept)[i]; update<<<~@ the host reads memory that is not its own
 fewer~2~const Seen seen = look~if (classes == 1) { if (lane == 0) d_p[r] = 0.0f; return; } const Seen seen = look~it moved [0-9]+ bytes, fewer than it can
