@@ -26,11 +26,14 @@ unpack() {
   if [ "$files" -gt $MOST_FILES ] || [ "$sources" -gt $MOST_SOURCES ]; then
     reason="is an archive of more than $MOST_FILES files or $MOST_SOURCES .cu files"
     return
+  elif [ "$files" -gt 0 ] && [ "$sources" = 0 ]; then
+    reason='is an archive without .cu files'
+    return
   fi
   { # bash itself says that bsdtar was killed
     (ulimit -t $MOST_SECONDS -f $MOST_KB
-      LC_ALL=C.UTF-8 exec bsdtar -xf "$1" -C "$2" --passphrase none --include='*.[cC][uU]' \
-        --include='*.[cC][uU].[tT][xX][tT]' --exclude='._*' >"$2.said" 2>&1 </dev/null) || status=$?
+      LC_ALL=C.UTF-8 exec bsdtar -xf "$1" -C "$2" --passphrase none --include='*.[cC][uU]*' --exclude='._*' \
+        >"$2.said" 2>&1 </dev/null) || status=$?
   } 2>/dev/null
   if [ $status -gt 128 ]; then
     reason="cannot be unpacked: a .cu file has more than $MOST_KB KB, or it takes more than $MOST_SECONDS s"
@@ -143,7 +146,6 @@ unpack_and_choose() { # ARCHIVE OWN
   if [ -z "$reason" ]; then
     choose "$2/unpacked"
     [ -z "$chosen" ] || copy "$2/unpacked/$chosen" "$2"
-    [ "$reason" != 'nothing was handed in' ] || reason='is an archive without .cu files'
   fi
   rm -rf "$2/unpacked"
 }

@@ -38,6 +38,7 @@ missing_packages() {
     has_header "${pair%:*}" || echo "${pair#*:}-dev"
   done
   [ -z "${CLASS-}" ] || has clang++ || echo clang
+  [ "${CLASS-}" != grade-all ] || has bsdtar || echo libarchive-tools
   [ "${MPI-}" != 1 ] || { has mpicc && has mpirun; } || printf '%s\n' libopenmpi-dev openmpi-bin
 }
 

@@ -37,7 +37,7 @@ TEST(points_are_for_what_was_fused) {
   assert_true(exercise_points(&s).all == POINTS_RIGHT + POINTS_FUSED + POINTS_FAST);
   s.call.seconds = 4;
   assert_true(exercise_points(&s).fast == 0.5 * POINTS_FAST);
-  s.call.counts.sectors = 2 * 384000;
+  s.call.counts.sectors = 2 * 24000;
   s.task = TASK_SOFTMAX, s.backend = &counted;
   assert_true(exercise_points(&s).fast == 0.5 * POINTS_FAST);
   s.right = false;

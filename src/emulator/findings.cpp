@@ -223,7 +223,7 @@ static void look_up(const std::vector<uintptr_t> &addresses) {
 
 static bool is_ours(const std::string &place) {
   return place.find("emulator/") != std::string::npos || place.find("/c++/") != std::string::npos ||
-         place[0] == '?';
+         place[0] == '?' || place.back() == '?';
 }
 
 static const char UNKNOWN[] = "an unknown line";
@@ -308,8 +308,9 @@ extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int m
   std::string result;
   for (const bool first : {true, false})
     for (const EmulatorFinding &f : all) {
-      const std::string kind = f.kind, a = line_of(f.a), b = line_of(f.b);
-      std::string line = f.text;
+      const std::string kind = f.kind, b = line_of(f.b);
+      std::string line = f.text, a = line_of(f.a);
+      if (kind == "endless" && a == UNKNOWN) a = b;
       if ((kind[0] == 'b' || kind[0] == 'm') != first) continue;
       if (kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
       if (kind == "unwritten" && raced.count(f.a)) continue;

@@ -26,6 +26,7 @@ static std::set<const std::vector<uint32_t> *> heard; /* announcements that this
 static uint64_t most_of_block = UINT64_MAX, most_of_all = UINT64_MAX;
 static uint64_t left_of_block = UINT64_MAX, left_of_all = UINT64_MAX;
 static volatile bool is_late;
+static uintptr_t last_step; /* the place of the step before: compilers give some blocks no line */
 
 void end_at_next_step() {
   is_late = true;
@@ -35,16 +36,19 @@ void end_at_next_step() {
   const bool block = left_of_block == 0;
   const auto millions = (unsigned long long)((block ? most_of_block : most_of_all) / 1000000);
   left_of_block = left_of_all = UINT64_MAX;
-  stop_at("endless",
-          is_late ? std::string(" had not returned when the CPU time was used up")
-                  : printed(" had not returned after %llu million steps of %s", millions,
-                            block ? "its block" : "the function"),
-          pc);
+  find_wrong("endless",
+             "%A: " + me() +
+                 (is_late ? std::string(" had not returned when the CPU time was used up")
+                          : printed(" had not returned after %llu million steps%s", millions,
+                                    block && lane ? " of its block" : "")),
+             pc, last_step);
+  stop();
 }
 
 static inline void step(uintptr_t pc) {
   left_of_block--, left_of_all--;
   if (__builtin_expect(left_of_block == 0 || left_of_all == 0 || is_late, 0)) out_of_steps(pc);
+  last_step = pc;
 }
 
 void watch_launch() {

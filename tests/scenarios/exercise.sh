@@ -173,16 +173,20 @@ student '__global__ void waits(float *d) { d[threadIdx.x] = 1;
   for (int i = 0; i >= 0; i = (i + 1) % 7) {
     if (d[threadIdx.x] == 2) return;
   }
-}' 'waits<<<1, 32>>>(d_y);'
+}
+__global__ void slow() { for (volatile int i = 0; i < 100000; i = i + 1) continue; }' 'waits<<<1, 32>>>(d_y);'
 sed '/^cudaError_t launch_exercise_forward/,/^}/d' "$answers" >endless.cu
 sed -n '/^__global__ void waits/,$p' student.cu >>endless.cu
 cp endless.cu "$kit/kernels/exercise.cu"
 line=$(grep -n 'd.threadIdx.x. == 2' endless.cu | cut -d: -f1)
 makes ONLY=1 SHAPE=32x3x5 exercise
 printed 1 "^1 is wrong: kernels/exercise.cu:($((line - 1))|$line|$((line + 1))): block 0, thread [0-9]+ had not returned after 100 million steps of its block"
-sed -i 's/waits<<<1, 32>>>(d_y);/while (rows) in ^= 1;/' "$kit/kernels/exercise.cu"
+sed -i 's/waits<<<1, 32>>>(d_y);/slow<<<1000000, 32>>>();/' "$kit/kernels/exercise.cu"
 MLP_TEST_LIMIT=1 makes ONLY=1 SHAPE=32x3x5 exercise
-printed 1 '^1 is wrong: kernels/exercise.cu:[0-9]+: the host had not returned when the CPU time was used up'
+printed 1 '^1 is wrong: kernels/exercise.cu:[0-9]+: block [0-9]+, thread [0-9]+ had not returned when the CPU time was used up$'
+sed -i 's/slow<<<1000000, 32>>>();/for (volatile int i = 0; rows; i = i + 1) if (i < 0) i = 0;/' "$kit/kernels/exercise.cu"
+makes ONLY=1 SHAPE=32x3x5 exercise
+printed 1 '^1 is wrong: kernels/exercise.cu:[0-9]+: the host had not returned after 100 million steps$'
 cp "$handed_out" "$kit/kernels/"
 
 case_ 'the warm-ups are wrong or wasteful as they are handed out, and can be repaired'
@@ -269,7 +273,7 @@ points two 0 'has 2 files of which only one can be graded: a/exercise.cu, b/exer
 points notes.pdf 0 'is skipped, because it is not a .cu file, an archive or a folder'
 points ._eve 0 'is skipped, because macOS added it'
 points __MACOSX 0 'is skipped, because macOS added it'
-grep -q '^Graded is kernels/exercise.cu; skipped backup/exercise.cu; skipped exercise_old.cu; skipped kernels/class/warmup.cu, the warm-up.$' \
+grep -q '^Graded is kernels/exercise.cu; skipped exercise_old.cu; skipped kernels/class/warmup.cu, the warm-up; skipped backup/exercise.cu.$' \
   graded/clone.txt || die "$(cat graded/clone.txt)"
 if [ -n "$unpacks" ]; then
   points kit 100.0 '"'
