@@ -161,13 +161,16 @@ template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
 }
 
-/* Fills an array. Value i becomes of(i, random), where `random` has 32 random bits. */
+/* Fills an array. Value i becomes of(i, random), where `random` has 32 random bits. of() returns a
+   float or a uint32_t. */
 template <class Of>
 void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of of) {
+  using Value = decltype(of(0, 0u));
+  static_assert(sizeof(Value) == 4, "arrays of random values have elements of 4 bytes");
   RandomWords words;
   for (int64_t i = 0; i < count; i++) {
     if (i % 4 == 0) words = random_words(seed, stream, (uint64_t)i);
-    ((float *)h_values)[i] = of(i, words.word[i % 4]);
+    ((Value *)h_values)[i] = of(i, words.word[i % 4]);
   }
 }
 

@@ -8,7 +8,7 @@ typedef enum { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_INITIALIZED } cublasStat
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH } cublasMath_t;
 typedef enum { CUBLAS_COMPUTE_32F } cublasComputeType_t;
-enum { CUBLAS_GEMM_DEFAULT };
+enum { CUBLAS_GEMM_DEFAULT, CUBLAS_POINTER_MODE_DEVICE };
 
 static inline cublasStatus_t cublas_absent(const void *handle, ...) {
   (void)handle;
@@ -18,7 +18,9 @@ static inline cublasStatus_t cublas_absent(const void *handle, ...) {
 #define cublasCreate cublas_absent
 #define cublasDestroy cublas_absent
 #define cublasGemmEx cublas_absent
+#define cublasSdot cublas_absent
 #define cublasSetMathMode cublas_absent
+#define cublasSetPointerMode cublas_absent
 #define cublasSetStream cublas_absent
 #define cublasSetWorkspace cublas_absent
 #define cublasSgeam cublas_absent

@@ -11,5 +11,11 @@ struct DeviceReduce {
   template <class... Given> static cudaError_t Sum(Given...) {
     return cudaErrorNotSupported;
   }
+  template <class... Given> static cudaError_t Min(Given...) {
+    return cudaErrorNotSupported;
+  }
+  template <class... Given> static cudaError_t Max(Given...) {
+    return cudaErrorNotSupported;
+  }
 };
 } // namespace cub
