@@ -185,7 +185,7 @@ ENGINE_TEST(test_device_memory) {
     Engine *engine = engine_cuda_open(&config, &error);
     if (!engine && fusion == FUSION_EPOCH) continue;
     OK(engine != NULL);
-    const uint64_t taken = ((CudaEngine *)engine)->taken;
+    const uint64_t taken = ((CudaEngine *)engine)->memory.taken;
     engine->call->close(engine);
     config.training.device_memory = taken - 1;
     assert_failed(engine_cuda_open(&config, &error) != NULL, "--device-memory leaves less than");

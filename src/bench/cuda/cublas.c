@@ -36,12 +36,12 @@ static cublasStatus_t use_stream(Cublas *c, cudaStream_t stream) {
 /* Queues C (m, n) = op(A) op(B), where op may transpose and each sum has `depth` terms. In memory,
    A has a_columns columns and B has b_columns. Our matrices are row-major, cuBLAS's column-major,
    so this computes C^T = op(B)^T op(A)^T. */
-static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a_columns,
+static cudaError_t gemm(const Pass *p, bool transpose_a, const float *d_a, int a_columns,
                         bool transpose_b, const float *d_b, int b_columns, float *d_c, int m, int n,
                         int depth) {
-  Cublas *c = e->library;
+  Cublas *c = p->own;
   const float one = 1, zero = 0;
-  cublasStatus_t status = use_stream(c, e->compute);
+  cublasStatus_t status = use_stream(c, p->stream);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasSgemm(c->handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                          transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, depth, &one, d_b, b_columns,
@@ -49,48 +49,41 @@ static cudaError_t gemm(CudaEngine *e, bool transpose_a, const float *d_a, int a
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 
-static cudaError_t forward(CudaEngine *e, BatchView batch, int l, bool trains) {
-  (void)trains; /* mlp-bench has no dropout */
-  const LayerUpdate at = layer_at(e, l);
-  const int rows = batch.rows;
-  float *d_y = e->d_activation[l + 1];
-  TRY(gemm(e, false, at.d_x, at.in, true, at.d_w, at.in, d_y, rows, at.out, at.in));
-  TRY(launch_add_bias(d_y, at.d_b, rows, at.out, e->compute));
-  if (l == e->engine.config.network.layers - 1) return cudaSuccess;
-  return launch_activation(d_y, d_y, (size_t)rows * (size_t)at.out, e->compute);
+static cudaError_t forward(const Pass *p, int l) {
+  const LayerUpdate at = layer_at(p, l);
+  const int rows = p->batch.rows;
+  float *d_y = p->arrays->d_activation[l + 1];
+  TRY(gemm(p, false, at.d_x, at.in, true, at.d_w, at.in, d_y, rows, at.out, at.in));
+  TRY(launch_add_bias(d_y, at.d_b, rows, at.out, p->stream));
+  if (l == last_layer(p)) return cudaSuccess;
+  return launch_activation(d_y, d_y, (size_t)rows * (size_t)at.out, p->stream);
 }
 
-static cudaError_t loss(CudaEngine *e, BatchView batch, bool trains) {
-  const Network *n = &e->engine.config.network;
-  return launch_softmax(batch, e->d_activation[n->layers], trains ? e->d_delta[n->layers] : NULL,
-                        n->size[n->layers], e->results, e->compute);
+static cudaError_t loss(const Pass *p) {
+  const Network *n = &p->config->network;
+  return launch_softmax(p->batch, p->arrays->d_activation[n->layers],
+                        p->trains ? p->arrays->d_delta[n->layers] : NULL, n->size[n->layers],
+                        p->results, p->stream);
 }
 
-static cudaError_t backward(CudaEngine *e, BatchView batch, int l) {
-  const LayerUpdate at = layer_at(e, l);
-  const int rows = batch.rows;
-  float *d_dx = e->d_delta[l];
-  TRY(gemm(e, true, at.d_dz, at.out, false, at.d_x, at.in, at.d_gw, at.out, at.in, rows));
-  TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, e->compute));
+static cudaError_t backward(const Pass *p, int l) {
+  const LayerUpdate at = layer_at(p, l);
+  const int rows = p->batch.rows;
+  float *d_dx = p->arrays->d_delta[l];
+  TRY(gemm(p, true, at.d_dz, at.out, false, at.d_x, at.in, at.d_gw, at.out, at.in, rows));
+  TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, p->stream));
   if (l == 0) return cudaSuccess;
-  TRY(gemm(e, false, at.d_dz, at.out, false, at.d_w, at.in, d_dx, rows, at.in, at.out));
-  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, e->compute);
+  TRY(gemm(p, false, at.d_dz, at.out, false, at.d_w, at.in, d_dx, rows, at.in, at.out));
+  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, p->stream);
 }
 
 /* One kernel updates the array of all parameters. The array has padding, whose gradient is 0. */
-static cudaError_t update(CudaEngine *e, BatchView batch, int first, int end) {
+static cudaError_t update(const Pass *p, int first, int end) {
   (void)first, (void)end;
-  const size_t count = e->engine.config.network.floats;
-  return launch_update(batch, e->d_parameters, e->d_momentum, e->d_gradient, count, count,
-                       e->compute);
+  const size_t count = p->config->network.floats;
+  return launch_update(p->batch, p->d_parameters, p->d_momentum, p->arrays->d_gradient, count,
+                       count, p->stream);
 }
-
-static const Level level_cublas = {.input = scale_pixels,
-                                   .forward = forward,
-                                   .loss = loss,
-                                   .backward = backward,
-                                   .update = update,
-                                   .unfused = true};
 
 static void close_cublas(void *context) {
   Cublas *c = context;
@@ -98,6 +91,16 @@ static void close_cublas(void *context) {
   cudaFree(c->d_workspace);
   free(c);
 }
+
+static const Level level_cublas = {.input = scale_pixels,
+                                   .forward = forward,
+                                   .loss = loss,
+                                   .backward = backward,
+                                   .update = update,
+                                   .unfused = true,
+                                   .loads = true,
+                                   .train = steps_by_graph,
+                                   .close = close_cublas};
 
 Engine *bench_cublas_open(const EngineConfig *config, Error *error) {
   static const char what[] = "starting";
@@ -109,7 +112,7 @@ Engine *bench_cublas_open(const EngineConfig *config, Error *error) {
       cublas_done(
           cublasSetMathMode(c->handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
           what, error))
-    return engine_cuda_open_with(config, &level_cublas, c, close_cublas, error);
+    return engine_cuda_open_with(config, &level_cublas, c, error);
   close_cublas(c);
   return NULL;
 }
