@@ -256,15 +256,15 @@ TEST(test_refused) {
       {"\x93NUMPY\x01", "", 0, 0,
        "is a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
       {"PK\x03\x04", "", 0, 0,
-       "is a ZIP archive, .npz or a file of torch.save: unzip it, and give the CSV file that is in "
-       "it"},
+       "is a ZIP archive: unzip it, and give the file that is in it"},
       {" <!DOCTYPE html>\n", "", 0, 0, "is a page of HTML or XML: get the file itself"},
       {"version https://git-lfs.github.com/spec/v1\n", "", 0, 0,
        "is a pointer of Git LFS: git lfs pull gets the file"},
       {"\xff\xfe"
        "5",
        "", 0, 0, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 converts it"},
-      {"\x80\x04\x95", "", 0, 0, "is a pickle of Python: np.savetxt writes CSV"},
+      {"\x80\x04\x95", "", 0, 0, "is a pickle of Python: load it in Python, and write the rows with np.savetxt(..., "
+       "fmt=\"%d\", delimiter=\",\")"},
       {"\xfd"
        "7zXZ",
        "", 0, 0, "is an xz archive: unxz unpacks it"},

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/formats.h"
 #include "base/sizes.h"
 #include "base/stream.h"
 
@@ -41,6 +42,7 @@ static void *resize_array(void *array, size_t size) {
 #define STBI_FREE(array) free_array(array)
 #define STBI_ONLY_PNG
 #define STBI_ONLY_JPEG
+#define STBI_ONLY_BMP
 #define STBI_ONLY_PNM
 #define STBI_NO_GIF /* without it, stb 2.27 declares the GIF reader */
 #define STBI_NO_STDIO
@@ -204,6 +206,10 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   errno = 0;
   memory_left = IMAGE_MAX_MEMORY;
   memory_refused = false;
+  if (length == 0) {
+    error_set(error, "%s is empty", path);
+    return NULL;
+  }
   if (has_vast_table(bytes, length)) {
     error_set(error, "%s cannot be read as a JPEG: a Huffman table of it is too large", path);
     return NULL;
@@ -218,8 +224,9 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
               IMAGE_MAX_MEMORY / 1000000);
   else if (errno == ENOMEM) /* stb tries all formats; its message may be about the wrong one */
     error_set(error, "no memory to read %s", path);
-  else
-    error_set(error, "%s cannot be read as a PNG, JPEG or PGM: %s; others can be converted to PNG",
+  else if (format_check(path, (const char *)bytes, (size_t)length, FORMAT_PICTURE, error))
+    error_set(error,
+              "%s cannot be read as a PNG, JPEG, BMP or PGM: %s; convert other formats to PNG",
               path, stbi_failure_reason());
   return NULL;
 }

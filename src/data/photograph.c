@@ -121,6 +121,124 @@ static void free_ink(Ink *ink) {
   free(ink->pieces);
 }
 
+/* ---- crops and frames ----------------------------------------------------------------------- */
+
+/* Returns the level that separates two classes best: it maximises the variance between the classes
+   (Otsu, "A threshold selection method from gray-level histograms", 1979). */
+static int separating_level(const int histogram[256]) {
+  double count = 0, total = 0, below = 0, sum_below = 0, best = -1;
+  int level = 0;
+  for (int i = 0; i < 256; i++) count += histogram[i], total += (double)i * histogram[i];
+  for (int i = 0; i < 255; i++) {
+    below += histogram[i];
+    sum_below += (double)i * histogram[i];
+    if (below == 0 || below == count) continue;
+    const double apart = sum_below / below - (total - sum_below) / (count - below);
+    const double between = below * (count - below) * apart * apart;
+    if (between <= best) continue;
+    best = between;
+    level = i;
+  }
+  return level;
+}
+
+/* Returns how far a frame along the picture's border reaches, or 0 if there is none. The picture
+   consists of rings of pixels, one inside the other. In the frame and in the margin outside of it,
+   every ring is all above `level` or all not, except for up to two rings of a soft edge. The frame
+   ends where a ring of the other kind follows. */
+static int width_of_frame(const Image *image, int level) {
+  enum { SOFT = 2 };
+  const int width = image->width, height = image->height, most = min_int(width, height) / 8;
+  int end = 0, soft = 0;
+  bool was_light = level_at(image, 0, 0) > level;
+  for (int ring = 0; ring < most && soft <= SOFT; ring++) {
+    int light = 0;
+    for (int x = ring; x < width - ring; x++)
+      light += (level_at(image, x, ring) > level) + (level_at(image, x, height - 1 - ring) > level);
+    for (int y = ring + 1; y < height - 1 - ring; y++)
+      light += (level_at(image, ring, y) > level) + (level_at(image, width - 1 - ring, y) > level);
+    const bool is_even = light == 0 || light == 2 * (width + height - 4 * ring - 2);
+    if (is_even && (light > 0) != was_light) end = ring;
+    if (is_even) was_light = light > 0;
+    soft = is_even ? 0 : soft + 1;
+  }
+  return end;
+}
+
+/* Returns true if one connected piece of the pixels above `level` (if `light`) or of the others
+   reaches all four sides of the picture. The edge of ink is soft, so the piece may end a little
+   before a side, but not before all of them, as the inside of a frame does. */
+static bool reaches_all_sides(const Image *image, int level, bool light) {
+  const int width = image->width, height = image->height, count = width * height;
+  const int soft = 1 + max_int(width, height) / 16; /* width of the soft edge in pixels */
+  uint8_t *mask = make_array(mask, count);
+  int32_t *labels = make_array(labels, count);
+  int found = 0;
+  bool reaches = false;
+  for (int i = 0; mask && i < count; i++) mask[i] = (image->level[i] > level) == light;
+  Region *pieces = mask && labels ? grid_regions(mask, width, height, labels, &found) : NULL;
+  for (int i = 0; pieces && i < found; i++) {
+    const Box b = pieces[i].box;
+    const int gap[] = {b.left, b.top, width - b.right, height - b.bottom};
+    int touched = 0, farthest = 0;
+    foreach (side, gap) {
+      touched += *side == 0;
+      farthest = max_int(farthest, *side);
+    }
+    reaches = reaches || (touched > 0 && farthest <= soft);
+  }
+  free(pieces);
+  free(labels);
+  free(mask);
+  return reaches;
+}
+
+/* Returns how many pixels of ground to add around a picture that is cropped to the ink of one
+   digit, minus the width of a frame along its border, or 0 for other pictures. Sets *ground to the
+   ground's level. In a crop one piece of ink reaches all four sides, but most corners show the
+   ground; if only two do, as beside a slanting 1, the ground does not reach all sides. The ink may
+   cover most of a crop, so find_contrast would take it for the ground. */
+static int margin_wanted(const Image *image, int *ground) {
+  enum { LEAST_APART = 64 }; /* least difference between the levels of ink and ground */
+  const int count = image->width * image->height, right = image->width - 1;
+  const int corner[] = {0, right, count - 1 - right, count - 1};
+  int histogram[256] = {0}, kind[2][256] = {{0}}, pixels[2] = {0}, light_corners = 0;
+  for (int i = 0; i < count; i++) histogram[image->level[i]]++;
+  const int level = separating_level(histogram);
+  for (int i = 0; i < 256; i++) {
+    kind[i > level][i] = histogram[i];
+    pixels[i > level] += histogram[i];
+  }
+  if (pixels[0] == 0 || pixels[1] == 0) return 0;
+  /* The pixels that are least like the other class, as many of the rest may be soft edges of ink.
+   */
+  const int dark = value_of_rank(kind[0], pixels[0] / 10),
+            light = value_of_rank(kind[1], pixels[1] - 1 - pixels[1] / 10);
+  if (light - dark < LEAST_APART) return 0;
+  foreach (at, corner) light_corners += image->level[*at] > level;
+  const bool dark_ink = light_corners >= 2 && reaches_all_sides(image, level, false);
+  const bool light_ink = light_corners <= 2 && reaches_all_sides(image, level, true);
+  if (dark_ink == light_ink) return -width_of_frame(image, level);
+  *ground = dark_ink ? light : dark;
+  return max_int(image->width, image->height) / 2 + 1;
+}
+
+/* Returns the picture with `margin` more pixels of ground on each side, or with -margin fewer
+   pixels. The caller frees its levels, which are NULL if memory runs out. */
+static Image with_margin(const Image *image, int margin, int ground) {
+  Image other = *image;
+  other.width += 2 * margin;
+  other.height += 2 * margin;
+  other.level = malloc((size_t)other.width * (size_t)other.height);
+  if (!other.level) return other;
+  memset(other.level, ground, (size_t)other.width * (size_t)other.height);
+  const int cut = max_int(0, -margin), added = max_int(0, margin);
+  for (int y = cut; y < image->height - cut; y++)
+    memcpy(other.level + (y + margin) * other.width + added, image->level + y * image->width + cut,
+           (size_t)(image->width - 2 * cut));
+  return other;
+}
+
 /* ---- from pieces to digits ---------------------------------------------------------------- */
 
 static bool at_border(const Ink *ink, const Region *r) {
@@ -128,15 +246,72 @@ static bool at_border(const Ink *ink, const Region *r) {
          r->box.bottom == ink->height;
 }
 
+static bool is_inside(Box a, Box b) {
+  return a.left > b.left && a.top > b.top && a.right < b.right && a.bottom < b.bottom;
+}
+
+/* Returns true if the piece's ink covers nearly all of each side of its box, as the ink of a frame
+   does. Of the sides of a 0, an 8 or a 4 it covers less. Ink within 1 / EDGE of the box's extent
+   counts as being at a side, so that a frame may be drawn by hand. */
+static bool has_four_sides(const Ink *ink, const Region *piece) {
+  enum { EDGE = 16 };
+  static const double COVERED = 0.8;
+  const Box b = piece->box;
+  const int own = (int)(piece - ink->pieces) + 1, edge = 1 + box_extent(b) / EDGE;
+  int left = 0, right = 0, top = 0, bottom = 0; /* rows and columns with ink at that side */
+#define IS_OWN(X, Y) (ink->labels[(Y)*ink->width + (X)] == own)
+  for (int y = b.top; y < b.bottom; y++) {
+    bool at_left = false, at_right = false;
+    for (int i = 0; i < edge && i < box_width(b); i++) {
+      at_left = at_left || IS_OWN(b.left + i, y);
+      at_right = at_right || IS_OWN(b.right - 1 - i, y);
+    }
+    left += at_left, right += at_right;
+  }
+  for (int x = b.left; x < b.right; x++) {
+    bool at_top = false, at_bottom = false;
+    for (int i = 0; i < edge && i < box_height(b); i++) {
+      at_top = at_top || IS_OWN(x, b.top + i);
+      at_bottom = at_bottom || IS_OWN(x, b.bottom - 1 - i);
+    }
+    top += at_top, bottom += at_bottom;
+  }
+#undef IS_OWN
+  return min_int(left, right) >= COVERED * box_height(b) &&
+         min_int(top, bottom) >= COVERED * box_width(b);
+}
+
+/* Leaves out frames around digits: pieces with four sides and with another piece inside, which is
+   at least a quarter as high. */
+static void leave_out_frames(Ink *ink) {
+  enum { SMALLEST = 4 };
+  for (int i = 0; i < ink->count; i++) {
+    Region *frame = &ink->pieces[i];
+    bool surrounds = false;
+    /* A thinner piece cannot cover four sides. This spares most pieces the search. */
+    if (frame->pixels < box_width(frame->box) + box_height(frame->box)) continue;
+    for (int j = 0; j < ink->count && !surrounds; j++)
+      surrounds = is_inside(ink->pieces[j].box, frame->box) &&
+                  SMALLEST * box_height(ink->pieces[j].box) >= box_height(frame->box);
+    if (surrounds && has_four_sides(ink, frame)) frame->part_of = -1;
+  }
+}
+
 /* Returns the piece with the most ink. All other pieces are compared with it. Pieces at the border
-   count only if all pieces are at the border. */
+   count only if nothing but specks is inside. Such a speck is a few pixels of noise or of an edge.
+   Frames do not count. */
 static const Region *find_largest(const Ink *ink) {
+  enum { SPECK = 8 };                      /* pixels; the piece at the border has 8 times as many */
   const Region *largest[2] = {NULL, NULL}; /* largest piece inside; largest at the border */
   for (int i = 0; i < ink->count; i++) {
     const Region **most = &largest[at_border(ink, &ink->pieces[i])];
+    if (ink->pieces[i].part_of < 0) continue;
     if (!*most || ink->pieces[i].pixels > (*most)->pixels) *most = &ink->pieces[i];
   }
-  return largest[largest[0] == NULL];
+  const Region *inside = largest[0], *outside = largest[1];
+  const bool is_speck =
+      inside && outside && inside->pixels <= SPECK && SPECK * inside->pixels <= outside->pixels;
+  return inside && !is_speck ? inside : outside;
 }
 
 /* Returns true if two pieces belong to one digit, as do the top bar of a 5 and the rest of the 5:
@@ -179,6 +354,7 @@ static int digit_of(const Ink *ink, int piece) {
    height, and is at most 3 times as wide as high. */
 static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   enum { LEAST = 12 }; /* a piece with less than 1 / LEAST of the largest piece's extent is dust */
+  leave_out_frames(ink);
   const Region *largest = find_largest(ink);
   int kept = 0, count = 0;
   if (!largest) return 0;
@@ -186,6 +362,7 @@ static int find_digits(Ink *ink, Region *digits[MOST_PIECES]) {
   for (int i = 0; i < ink->count; i++) {
     Region *piece = &ink->pieces[i];
     const int its = box_extent(piece->box);
+    if (piece->part_of < 0) continue;
     if ((at_border(ink, piece) && !at_border(ink, largest)) || LEAST * its < extent)
       piece->part_of = -1;
     else if (kept == MOST_PIECES)
@@ -366,35 +543,41 @@ static bool read_digit(const Ink *ink, const Region *digit, double slope, int si
 
 /* ---- the whole picture -------------------------------------------------------------------- */
 
-static Box in_file(const Image *image, Box box) {
-  const int k = image->shrunk;
-  return (Box){box.left * k, box.top * k,
-               box.right == image->width ? image->file_width : box.right * k,
-               box.bottom == image->height ? image->file_height : box.bottom * k};
+/* Returns a box of the picture with a margin in pixels of the file. */
+static Box in_file(const Image *image, Box box, int margin) {
+  const int k = image->shrunk, left = max_int(0, box.left - margin),
+            top = max_int(0, box.top - margin), right = min_int(image->width, box.right - margin),
+            bottom = min_int(image->height, box.bottom - margin);
+  return (Box){left * k, top * k, right == image->width ? image->file_width : right * k,
+               bottom == image->height ? image->file_height : bottom * k};
 }
 
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,
                      Error *error) {
-  Ink ink;
+  Ink ink = {0};
   Region *digits[MOST_PIECES];
-  const int size = side * side;
-  bool good = find_ink(image, &ink);
+  int ground = 0;
+  const int size = side * side, margin = margin_wanted(image, &ground);
+  Image seen = with_margin(image, margin, ground);
+  bool good = seen.level && find_ink(&seen, &ink);
   const int count = good ? find_digits(&ink, digits) : 0;
   photograph->count = count;
   if (count > 0 && count <= PHOTOGRAPH_MOST) {
     const double slope = put_in_order(digits, count, photograph->row);
     for (int i = 0; good && i < count; i++) {
-      photograph->box[i] = in_file(image, digits[i]->box);
+      photograph->box[i] = in_file(image, digits[i]->box, margin);
       good = read_digit(&ink, digits[i], slope, side, photograph->pixels + i * size);
     }
   }
   if (!good)
     error_set(error, "no memory to look for digits in %s", name);
   else if (count == 0)
-    good = error_set(error, "%s shows no digit: nothing in it stands out from its ground", name);
+    good =
+        error_set(error, "%s shows no digit: nothing in it stands out from its background", name);
   else if (count > PHOTOGRAPH_MOST)
-    good = error_set(error, "%s shows too much: up to %d digits can be told apart in a picture",
-                     name, PHOTOGRAPH_MOST);
+    good = error_set(error, "%s shows too much: at most %d digits can be found in a picture", name,
+                     PHOTOGRAPH_MOST);
   free_ink(&ink);
+  free(seen.level);
   return good;
 }

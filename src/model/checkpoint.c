@@ -245,7 +245,7 @@ static bool read_header(uint64_t size, Header *header, Error *error) {
   if (size < sizeof length)
     return error_set(error, "it is not a safetensors file: it has only %d bytes", (int)size);
   if (!read_at(header, 0, &length, sizeof length, error)) return false;
-  char start[128];
+  char start[FORMAT_START];
   const size_t known = min_size(sizeof start, (size_t)size);
   if (length > HEADER_MAX && (!read_at(header, 0, start, known, error) ||
                               !format_check("it", start, known, FORMAT_NETWORK, error)))

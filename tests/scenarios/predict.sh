@@ -107,9 +107,9 @@ refuses 1 'the network takes 2 pixels, which do not make a square picture' --dev
   --classify page.pgm
 head -c 1000 curves.png >half.png
 : >empty.png
-for file in half.png empty.png; do
-  fails 1 "$file cannot be read as a PNG, JPEG or PGM" $A --classify $file
-done
+fails 1 'half.png cannot be read as a PNG, JPEG, BMP or PGM' $A --classify half.png
+fails 1 'empty.png is empty' $A --classify empty.png
+fails 1 'train.csv is CSV text: it has rows' $A --classify train.csv
 fails 1 'cannot read .' $A --classify .
 
 case_ 'a pipe is read as a file'
@@ -142,7 +142,7 @@ run $A --classify none.png page.pgm train.csv
 [ $status = 1 ]
 printed 2 '^page.pgm  .*%'
 [ "$(sed 's/: [^:]*$//' err)" = "mlp-train: cannot open none.png
-mlp-train: train.csv cannot be read as a PNG, JPEG or PGM" ]
+mlp-train: train.csv is CSV text" ]
 fails 1 'cannot open none.png' $A --classify --json none.png page.pgm
 printed 1 '^\{"picture": "page.pgm", "width": 400, "height": 400, "digits": \[.*\]\}$'
 [ "$(grep -oE '\{"box": \[[0-9, ]+\], "answer": [0-9], "sure": [a-z]+, "probabilities": \[[^]]{40,}\]\}' out |
