@@ -195,9 +195,9 @@ __device__ inline void copy_to_all(const void *to, const void *from, int bytes, 
 
 /* ---- tensor cores --------------------------------------------------------------------------- */
 
-/* If ALONG_K, a row of a patch has 32 k of one m or n; if ACROSS_K, it has 64 m or n of one k. */
-constexpr int SIDE = 64, BLOCK = 32; /* values of a patch along m or n, and along k */
-constexpr int PATCH_BYTES = SIDE * BLOCK * 2;
+/* A patch has SIDE values along m or n, and 32 or 64 (DEPTH) along k. If ALONG_K, a row has all k
+   of one m or n; if ACROSS_K, it has all m or n of one k. */
+constexpr int SIDE = 64;
 
 /* Returns wgmma's descriptor of an operand. The operand consists of matrices of 8 rows x 16 bytes,
    `leading` bytes apart in one direction and `stride` bytes apart in the other direction. */
@@ -208,7 +208,7 @@ __device__ inline uint64_t operand(uint32_t shared, int leading, int stride, uin
 }
 
 /* Returns the descriptor of a patch's first 16 k. If ACROSS_K, patches are NEXT_64 bytes apart. */
-template <Major MAJOR, int NEXT_64, int DEPTH = BLOCK>
+template <Major MAJOR, int NEXT_64, int DEPTH>
 __device__ inline uint64_t operand_at(uint32_t shared) {
   static_assert(DEPTH == 32 || DEPTH == 64, "rows of 64 or 128 bytes");
   constexpr int ROW_BYTES = 2 * (MAJOR == ALONG_K ? DEPTH : SIDE);

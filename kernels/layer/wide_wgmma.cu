@@ -12,13 +12,13 @@ using namespace wgmma;
 namespace {
 
 /* Describes the first `columns` columns of planes to the copy engine. A copy moves
-   one box: BLOCK values along k of `sides` rows or columns of C, in `terms` terms. */
-cudaError_t describe(const Planes &planes, int columns, Major major, int sides, int terms,
-                     CUtensorMap *map) {
+   one box: `depth` values along k of `sides` rows or columns of C, in `terms` terms. */
+cudaError_t describe(const Planes &planes, int columns, Major major, int depth, int sides,
+                     int terms, CUtensorMap *map) {
   const MatrixPlanes of = {
       planes.d, planes.terms, planes.rows, columns, planes_pitch(planes.columns), planes.plane};
-  return major == ALONG_K ? describe_planes(of, sides, BLOCK, terms, map)
-                          : describe_planes(of, BLOCK, sides, terms, map);
+  return major == ALONG_K ? describe_planes(of, sides, depth, terms, map)
+                          : describe_planes(of, depth, sides, terms, map);
 }
 
 constexpr int MAX_CLUSTER = 8; /* every GPU allows clusters of up to 8 blocks */
@@ -28,19 +28,22 @@ struct Capacity {
   int clusters[MAX_CLUSTER + 1];
 };
 
-/* Returns how many blocks share the k of a tile. The unit of time is 32 values along k. Without
-   splits, a multiprocessor with several tiles finishes a tile while it multiplies the next tile.
-   With splits, each tile also takes the time START + EXCHANGE (of sums) + a part of FINISH. Splits
-   must save more than 1 / MARGIN of the time. */
-int choose_splits(int tiles, int k, const Capacity &capacity) {
+/* The unit of the times estimated below: what a tile of 128 x 128 takes for this many k. */
+constexpr int K_PER_TIME = 32;
+
+/* Returns how many blocks share the k of a tile, at most `stages`. Without splits, a multiprocessor
+   with several tiles finishes a tile while it multiplies the next tile. With splits, each tile also
+   takes the time START + EXCHANGE (of sums) + a part of FINISH. Splits must save more than 1 /
+   MARGIN of the time. */
+int choose_splits(int tiles, int k, int stages, const Capacity &capacity) {
   constexpr int START = 12, EXCHANGE = 8, FINISH = 16, MARGIN = 16;
-  const int blocks = ceil_div(k, BLOCK);
-  int best = 1, best_time = ceil_div(tiles, capacity.clusters[1]) * blocks + START + FINISH;
-  for (int splits = 2; splits <= MAX_CLUSTER && splits <= blocks; splits++) {
+  const int steps = ceil_div(k, K_PER_TIME);
+  int best = 1, best_time = ceil_div(tiles, capacity.clusters[1]) * steps + START + FINISH;
+  for (int splits = 2; splits <= MAX_CLUSTER && splits <= stages; splits++) {
     if (capacity.clusters[splits] == 0) continue;
     const int waves = ceil_div(tiles, capacity.clusters[splits]);
     const int time =
-        waves * (START + ceil_div(blocks, splits) + EXCHANGE + ceil_div(FINISH, 2 * splits));
+        waves * (START + ceil_div(steps, splits) + EXCHANGE + ceil_div(FINISH, 2 * splits));
     const bool faster = best == 1 ? MARGIN * time < (MARGIN - 1) * best_time : time < best_time;
     if (faster) best = splits, best_time = time;
   }
@@ -76,7 +79,8 @@ void share_out(const Work<Kind> &work, const Capacity &capacity,
     pair_tiles(p, COLUMNS, Kind::INPUT_IS_A);
     paired += 2 * ceil_div(p.m, p.down * TILE) * ceil_div(p.n, p.across * COLUMNS);
   }
-  all.splits = Schedule::TURNS ? choose_splits(tiles, work.depth(), capacity) : 1;
+  const int stages = ceil_div(work.depth(), Ring<Kind::TERMS, Schedule>::DEPTH);
+  all.splits = Schedule::TURNS ? choose_splits(tiles, work.depth(), stages, capacity) : 1;
   all.pair = all.splits == 1 && capacity.clusters[2] > 0 && 10 * (paired - tiles) <= tiles;
   all.units = 0;
   for (int i = 0; i < all.count; i++) {
@@ -100,7 +104,7 @@ double waves(const Tiles &tiles, int multiprocessors) {
   return 0.5 * (halves > wholes ? halves : wholes);
 }
 
-/* Returns true if tiles of 128 x 256 are faster than 128 x 128. 32 values of k take time 1. */
+/* Returns true if tiles of 128 x 256 are faster than 128 x 128. */
 template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multiprocessors) {
   constexpr double LARGE_PACE = 0.75, FINISH = 8;
   Tiles small = {}, large = {};
@@ -111,9 +115,9 @@ template <class Kind> bool prefers_large_tiles(const Work<Kind> &work, int multi
     (half ? small.half : small.whole) += down * ceil_div(p.n, TILE);
     (half ? large.half : large.whole) += down * ceil_div(p.n, 2 * TILE);
   }
-  const int blocks = ceil_div(work.depth(), BLOCK);
-  return waves(large, multiprocessors) * (2 * LARGE_PACE * blocks + 2 * FINISH) <
-         waves(small, multiprocessors) * blocks + FINISH;
+  const int steps = ceil_div(work.depth(), K_PER_TIME);
+  return waves(large, multiprocessors) * (2 * LARGE_PACE * steps + 2 * FINISH) <
+         waves(small, multiprocessors) * steps + FINISH;
 }
 
 /* Returns how many clusters to launch, at most `most`. If all units take equally long, this is the
@@ -138,7 +142,8 @@ cudaError_t ask_capacity(Kernel kernel, int shared, int multiprocessors, Capacit
 template <class Schedule, class Kind>
 cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiprocessors,
                    cudaStream_t stream) {
-  constexpr int COLUMNS = Schedule::COLUMNS, SHARED = WIDE_SHARED_BYTES<Kind::TERMS, Schedule>;
+  constexpr int COLUMNS = Schedule::COLUMNS, SHARED = WIDE_SHARED_BYTES<Kind::TERMS, Schedule>,
+                DEPTH = Ring<Kind::TERMS, Schedule>::DEPTH;
   const auto kernel = wide_kernel<Kind, Schedule>;
   TRY(allow_shared(kernel, SHARED));
   static Capacity capacity;
@@ -151,8 +156,9 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
     const Factors &f = work.product[i];
     const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* both describe B */
     const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
-    TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, SIDE, f.a.terms, &p.a));
-    TRY(describe(f.b, along ? f.k : f.n, Kind::B, sides, along && shared ? 1 : f.b.terms, &p.b));
+    TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, DEPTH, SIDE, f.a.terms, &p.a));
+    TRY(describe(f.b, along ? f.k : f.n, Kind::B, DEPTH, sides, along && shared ? 1 : f.b.terms,
+                 &p.b));
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 ? all.units : clusters_for(all, most);

@@ -1,6 +1,6 @@
 /* The gemm of wide layers, for compute capability 9.0: one persistent kernel whose warps have
-   different roles (warp specialisation). Tiles are 128 x COLUMNS. For every 32 values along k the
-   kernel copies all terms of a tile's operands once, then multiplies terms of A by terms of B.
+   different roles (warp specialisation). Tiles are 128 x COLUMNS. For every DEPTH values along k
+   the kernel copies all terms of a tile's operands once, then multiplies terms of A by terms of B.
 
                         shared memory: a ring of stages
      producer thread ──TMA──> [A terms | B terms] [A terms | B terms] ... ──wgmma──> consumer 0
@@ -65,17 +65,22 @@ template <class Epilogue> struct Products {
 /* The part of a unit that this block computes: one tile, summed over a range of k. */
 struct Unit {
   int product, row, column; /* row and column of the tile's first element */
-  int first_block, blocks;  /* the range of k, counted in blocks of BLOCK values */
+  int first_block, blocks;  /* the range of k, counted in stages */
 };
 
 /* ---- the ring ------------------------------------------------------------------------------- */
 
-/* A ring of stages in shared memory. A stage holds 32 values along k of A's rows, then of B's
+/* A ring of stages in shared memory. A stage holds DEPTH values along k of A's rows, then of B's
    columns. Copy number p of the producer goes to stage p % STAGES. An operand is stored as all
    terms of 64 rows or columns, then all terms of the next 64. But a B that lies ALONG_K is stored
    term by term, because wgmma takes all columns of a term as one operand. */
 template <int TERMS, class Schedule> struct Ring {
   static constexpr int COLUMNS = Schedule::COLUMNS;
+  /* The copy engine moves a patch of 8 KB almost as fast as one of 4 KB, so deep stages halve the
+     time of the copies. Two terms would leave room for only two or three deep stages, which is too
+     few to hide the copies, so there a stage stays shallow. */
+  static constexpr int DEPTH = TERMS == 1 ? 64 : 32;
+  static constexpr int PATCH_BYTES = SIDE * DEPTH * 2;
   static constexpr int HALF_BYTES = TERMS * PATCH_BYTES; /* all terms of 64 rows or columns */
   static constexpr int A_BYTES = 2 * HALF_BYTES, B_BYTES = COLUMNS / SIDE * HALF_BYTES;
   static constexpr int WARPS = 2 * GROUP / 32, WARP_FLOATS = 8 * PIECE;
@@ -105,14 +110,14 @@ template <int TERMS, class Schedule> struct Ring {
   }
 };
 
-/* Copies WIDTH rows or columns, 32 values along k of each. If both blocks of a pair need them
+/* Copies WIDTH rows or columns, DEPTH values along k of each. If both blocks of a pair need them
    (`both`), this block copies half of them to both blocks. */
-template <Major MAJOR, int WIDTH>
-__device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, int block,
-                           unsigned char *to, uint64_t *filled, bool both, int rank) {
+template <class Ring, Major MAJOR, int WIDTH>
+__device__ void copy_sides(const CUtensorMap *map, int first, int block, unsigned char *to,
+                           uint64_t *filled, bool both, int rank) {
 #pragma unroll
-  for (int at = 0; at < WIDTH; at += SIDE, to += half_bytes) {
-    const int side = first + at, k = BLOCK * block;
+  for (int at = 0; at < WIDTH; at += SIDE, to += Ring::HALF_BYTES) {
+    const int side = first + at, k = Ring::DEPTH * block;
     const int row = MAJOR == ALONG_K ? side : k, column = MAJOR == ALONG_K ? k : side;
     if (!both)
       copy_box(to, map, 0, row, column, filled);
@@ -123,15 +128,15 @@ __device__ void copy_sides(const CUtensorMap *map, int half_bytes, int first, in
 
 /* Copies WIDTH columns of a B that lies ALONG_K. A box has all terms of all columns. If both blocks
    of a pair need B (`both`), a box has one term of half the columns and goes to both blocks. */
-template <int WIDTH>
+template <class Ring, int WIDTH>
 __device__ void copy_columns(const CUtensorMap *map, int terms, int first, int block,
                              unsigned char *to, uint64_t *filled, bool both, int rank) {
-  constexpr int HALF = WIDTH / 2, HALF_BYTES = HALF / SIDE * PATCH_BYTES;
-  if (!both) copy_box(to, map, 0, first, BLOCK * block, filled);
+  constexpr int HALF = WIDTH / 2, BYTES = HALF / SIDE * Ring::PATCH_BYTES;
+  if (!both) copy_box(to, map, 0, first, Ring::DEPTH * block, filled);
   if (both)
     for (int term = 0; term < terms; term++)
-      copy_box_to_both(to + (2 * term + rank) * HALF_BYTES, map, term, first + HALF * rank,
-                       BLOCK * block, filled);
+      copy_box_to_both(to + (2 * term + rank) * BYTES, map, term, first + HALF * rank,
+                       Ring::DEPTH * block, filled);
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -194,7 +199,7 @@ template <class Kind, class Schedule> struct Block {
     u.product = 0;
     while (u.product + 1 < all.count && unit >= all.product[u.product + 1].first_unit) u.product++;
     const Product &p = all.product[u.product];
-    const int at = unit - p.first_unit, blocks = ceil_div(p.k, BLOCK);
+    const int at = unit - p.first_unit, blocks = ceil_div(p.k, Ring::DEPTH);
     u.row = (at % p.units_down * p.down + (p.down == 2 ? rank : 0)) * TILE;
     u.column = (at / p.units_down * p.across + (p.across == 2 ? rank : 0)) * COLUMNS;
     const int split = all.splits > 1 ? rank : 0;
@@ -213,16 +218,17 @@ template <class Kind, class Schedule> struct Block {
       for (int block = u.first_block; block < u.first_block + u.blocks; block++, position++) {
         const int s = ring.stage_of(position);
         barrier_wait(&ring.free[s], ring.phase_of(position) ^ 1);
-        barrier_expect(&ring.filled[s], (terms_a * TILE + terms_b * COLUMNS) / SIDE * PATCH_BYTES);
+        const int patches = (terms_a * TILE + terms_b * COLUMNS) / SIDE;
+        barrier_expect(&ring.filled[s], patches * Ring::PATCH_BYTES);
         unsigned char *to_a = ring.stage[s], *to_b = to_a + ring.A_BYTES;
-        copy_sides<Kind::A, TILE>(&p.a, ring.HALF_BYTES, u.row, block, to_a, &ring.filled[s],
-                                  p.across == 2, rank);
+        copy_sides<Ring, Kind::A, TILE>(&p.a, u.row, block, to_a, &ring.filled[s], p.across == 2,
+                                        rank);
         if (Kind::B == ALONG_K)
-          copy_columns<COLUMNS>(&p.b, terms_b, u.column, block, to_b, &ring.filled[s], p.down == 2,
-                                rank);
+          copy_columns<Ring, COLUMNS>(&p.b, terms_b, u.column, block, to_b, &ring.filled[s],
+                                      p.down == 2, rank);
         else
-          copy_sides<Kind::B, COLUMNS>(&p.b, ring.HALF_BYTES, u.column, block, to_b,
-                                       &ring.filled[s], p.down == 2, rank);
+          copy_sides<Ring, Kind::B, COLUMNS>(&p.b, u.column, block, to_b, &ring.filled[s],
+                                             p.down == 2, rank);
       }
     }
   }
@@ -230,10 +236,10 @@ template <class Kind, class Schedule> struct Block {
   /* Multiplies one stage, 16 values along k at a time. Adds small products of terms first. */
   template <bool PIXELS>
   static __device__ void multiply_stage(Accumulators &c, uint64_t a, uint64_t b) {
-    constexpr int TERM_A = PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
-    constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * PATCH_BYTES / 16;
+    constexpr int TERM_A = Ring::PATCH_BYTES / 16, HALF_A = TERMS * TERM_A;
+    constexpr int TERM_B = (Kind::B == ALONG_K ? COLUMNS / SIDE : 1) * Ring::PATCH_BYTES / 16;
     start_multiplying();
-    unrolled (step, BLOCK / 16) {
+    unrolled (step, Ring::DEPTH / 16) {
       each_product<TERMS>([&](int i, int j) {
         if (PIXELS && (Kind::INPUT_IS_A ? i : j) > 0) return;
         const uint64_t term_a = a + i * TERM_A, term_b = b + j * TERM_B;
@@ -274,8 +280,9 @@ template <class Kind, class Schedule> struct Block {
       if (TURNS && block == blocks - 1 && threadIdx.x % 32 == 0)
         barrier_arrive(&ring.turn[1 - group]);
       const uint32_t stage = shared_address(ring.stage[s]);
-      const uint64_t a = operand_at<Kind::A, HALF_BYTES>(stage + (TURNS ? 0 : group * HALF_BYTES));
-      const uint64_t b = operand_at<Kind::B, HALF_BYTES>(stage + ring.A_BYTES);
+      const uint64_t a =
+          operand_at<Kind::A, HALF_BYTES, Ring::DEPTH>(stage + (TURNS ? 0 : group * HALF_BYTES));
+      const uint64_t b = operand_at<Kind::B, HALF_BYTES, Ring::DEPTH>(stage + ring.A_BYTES);
       if (Kind::HAS_PIXELS && pixels)
         multiply_stage<true>(c, a, b);
       else
