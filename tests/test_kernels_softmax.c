@@ -276,13 +276,13 @@ static void check_head_gemms(Shape s, uint64_t seed) {
 }
 
 KERNEL_TEST(test_head_gemms) {
-  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {7, 31, 16},    {65, 33, 3},
-                                 {200, 128, 9}, {66, 129, 16}, {130, 256, 10}, {3, 255, 2},
-                                 {65, 257, 3},  {37, 500, 10}, {128, 512, 16}, {512, 131, 10},
-                                 {513, 500, 10}};
+  static const Shape shapes[] = {
+      {1, 1, 2},      {64, 100, 10}, {7, 31, 16},  {65, 33, 3},   {200, 128, 9},   {66, 129, 16},
+      {130, 256, 10}, {3, 255, 2},   {65, 257, 3}, {37, 500, 10}, {128, 512, 16},  {512, 131, 10},
+      {513, 500, 10}, {65, 513, 10}, {7, 777, 16}, {3, 1023, 2},  {128, 1024, 16}, {515, 641, 9}};
   for (size_t i = 0; i < LENGTH(shapes); i++)
     assert_same_bits_twice(check_head_gemms, shapes[i], 50 + i);
-  assert_true(head_takes(512, 16) && head_takes(1, 1));
-  assert_false(head_takes(513, 10) || head_takes(100, 17) || head_takes(0, 10) ||
+  assert_true(head_takes(1024, 16) && head_takes(1, 1));
+  assert_false(head_takes(1025, 10) || head_takes(100, 17) || head_takes(0, 10) ||
                head_takes(10, 0));
 }

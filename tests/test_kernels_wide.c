@@ -247,8 +247,8 @@ WALK_TEST(test_backward, for_all_wide_shapes, check_backward, Shape s, uint64_t 
 /* launch_wide_head must write the losses of launch_head, bit for bit. Its planes must hold the
    gradients that launch_head stores as floats. */
 KERNEL_TEST(test_head) {
-  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10}, {65, 33, 3},
-                                 {200, 131, 9}, {37, 500, 10}, {128, 512, 16}};
+  static const Shape shapes[] = {{1, 1, 2},     {64, 100, 10},  {65, 33, 3},   {200, 131, 9},
+                                 {37, 500, 10}, {128, 512, 16}, {65, 777, 10}, {131, 1024, 16}};
   for (size_t i = 0; i < LENGTH(shapes); i++) EACH_TERMS() {
       const Shape s = shapes[i];
       const uint64_t seed = 50 + i;

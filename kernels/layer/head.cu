@@ -12,10 +12,8 @@
 namespace {
 
 constexpr int WARPS = 4; /* warps per block, one row each; 64 rows use 16 multiprocessors */
-constexpr int MAX_CLASSES = 16, MAX_INPUTS = 512;
-/* A row has one warp, or a whole block if it has more than ALONE_INPUTS inputs and the batch has at
-   most SHARED_ROWS rows. */
-constexpr int ALONE_INPUTS = 128, SHARED_ROWS = 512;
+constexpr int MAX_CLASSES = 16, MAX_INPUTS = 1024;
+constexpr int AS_FLOATS = 0; /* TERMS of a kernel that writes gradients as floats, not as planes */
 
 /* Sums partial[c] over the warp, for all c. Lanes 2 c and 2 c + 1 return the sum of class c. */
 __device__ float sum_by_class(float (&partial)[MAX_CLASSES], int lane) {
@@ -96,7 +94,7 @@ struct Head {
 /* Computes the layer forward and backward. Block: WARPS / SHARERS rows. SHARERS warps share a row.
    Thread: every (32 * SHARERS)-th input of the row, at most VALUES. A row reads 4 bytes per input,
    a block 4 bytes per weight. A row writes 4 bytes per class and per input, or 2 TERMS bytes if it
-   writes planes. A row takes 4 * in * classes operations. */
+   writes planes (TERMS is not AS_FLOATS). A row takes 4 * in * classes operations. */
 template <int VALUES, int TERMS, int SHARERS>
 __global__ void __launch_bounds__(32 * WARPS)
     head_kernel(BatchView batch, Head head, RowResults results) {
@@ -157,12 +155,13 @@ __global__ void __launch_bounds__(32 * WARPS)
     results.d_loss[position] = logf(softmax.sum) + (softmax.largest - wanted);
   if (r < rows && first == 0 && results.d_correct)
     results.d_correct[position] = softmax.best == label;
-  if (TERMS == 0 && !head.d_dx) return;
+  constexpr bool PLANES = TERMS != AS_FLOATS;
+  if (!PLANES && !head.d_dx) return;
 
   /* Multiply backward: the gradient of the logits, then the gradient of the input. */
   const float p = expf(z - softmax.largest) / softmax.sum;
   const float dz = exists && r < rows ? (p - target) / all_rows : 0.0f;
-  if constexpr (TERMS > 0) {
+  if constexpr (PLANES) {
     if (writes) store_term<TERMS>(head.dz, r, mine, dz, scale_of(head.dz));
   } else {
     if (writes) head.d_dz[at] = dz;
@@ -175,29 +174,40 @@ __global__ void __launch_bounds__(32 * WARPS)
   }
 
   /* Epilogue: multiply by the previous layer's activation slope and by its dropout factor. */
-  const float scale = TERMS > 0 ? scale_of(head.dx) : 1.0f;
+  const float scale = PLANES ? scale_of(head.dx) : 1.0f;
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
     const float masked = times_slope(activation_slope(x[v]), dx[v] * head.scale);
-    if constexpr (TERMS > 0)
+    if constexpr (PLANES)
       store_term<TERMS>(head.dx, r, input[v], masked, scale);
     else
       head.d_dx[(size_t)r * in + input[v]] = masked;
   }
 }
 
+/* A form of the kernel, the most inputs and rows that it takes, and the rows of a block. */
+struct Form {
+  int inputs, rows, rows_per_block;
+  void (*kernel)(BatchView, Head, RowResults);
+};
+
+/* With a warp per row, WARPS rows share the weights in shared memory. With a block per row, four
+   times as many threads load a row, which is faster if there are few rows of many inputs. It is
+   also the only form beyond 512 inputs, whose weights would need more than 48 KB of shared memory.
+ */
 template <int TERMS>
 cudaError_t launch(const BatchView &batch, Head head, const RowResults &results,
                    cudaStream_t stream) {
+  static const Form forms[] = {{128, INT_MAX, WARPS, head_kernel<4, TERMS, 1>},
+                               {512, 512, 1, head_kernel<4, TERMS, WARPS>},
+                               {256, INT_MAX, WARPS, head_kernel<8, TERMS, 1>},
+                               {512, INT_MAX, WARPS, head_kernel<16, TERMS, 1>},
+                               {MAX_INPUTS, INT_MAX, 1, head_kernel<8, TERMS, WARPS>}};
+  const Form *form = forms; /* the first that takes the batch */
+  while (head.in > form->inputs || batch.rows > form->rows) form++;
   head.target = target_of(batch, head.classes);
-  if (head.in > ALONE_INPUTS && batch.rows <= SHARED_ROWS)
-    return launch_pdl(head_kernel<4, TERMS, WARPS>, batch.rows, 32 * WARPS, stream, batch, head,
-                      results);
-  const auto kernel = head.in <= 128   ? head_kernel<4, TERMS, 1>
-                      : head.in <= 256 ? head_kernel<8, TERMS, 1>
-                                       : head_kernel<16, TERMS, 1>;
-  return launch_pdl(kernel, blocks_for(batch.rows, WARPS), 32 * WARPS, stream, batch, head,
-                    results);
+  return launch_pdl(form->kernel, blocks_for(batch.rows, form->rows_per_block), 32 * WARPS, stream,
+                    batch, head, results);
 }
 
 } // namespace
@@ -212,7 +222,7 @@ cudaError_t launch_head(BatchView batch, const float *d_x, const float *d_w, con
   REQUIRE(valid_batch(batch) && given(d_x, d_w, d_b) && !d_dz == !d_dx && head_takes(in, classes) &&
           valid_dropout(dropped));
   const Head head = {d_x, d_w, d_b, d_z, d_dz, d_dx, {}, {}, in, classes, dropout_scale(dropped)};
-  return launch<0>(batch, head, results, stream);
+  return launch<AS_FLOATS>(batch, head, results, stream);
 }
 
 cudaError_t launch_wide_head(BatchView batch, const float *d_x, const float *d_w, const float *d_b,
