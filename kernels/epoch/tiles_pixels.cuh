@@ -25,8 +25,13 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int chunk_of(int i) const {
     return warp + MATRIX * i;
   }
-  __device__ int input_of(int i, int e) const {
-    return chunk_of(i) * 16 + 4 * t + e;
+  /* Returns where the flat arrays have the lane's weight number e of chunk i. Pass again() as `of`,
+     or the compiler keeps all 28 places from load() to store(), and spills them. */
+  static __device__ long long index(const G &of, int i, int e) {
+    return of.weight_at(1, of.tile * UNITS + of.g, input_of(of, i, e));
+  }
+  static __device__ int input_of(const G &of, int i, int e) {
+    return (of.warp + MATRIX * i) * 16 + 4 * of.t + e;
   }
   /* Returns the lane's second moments of chunk i or, if `average` is 1, its averages. */
   __device__ float4 *extra(int average, int i) const {
@@ -51,11 +56,11 @@ template <class S> struct Pixels : Ground<S> {
   }
 
   __device__ void load() {
+    const G of = this->again();
     unrolled (i, N) {
       Weight x[4];
       unrolled (e, 4) {
-        const long long at = this->weight_at(1, tile * UNITS + g, input_of(i, e));
-        x[e] = load_weight<SECOND>(job.flat, at, W_SCALE);
+        x[e] = load_weight<SECOND>(job.flat, index(of, i, e), W_SCALE);
         w[i][e] = x[e].w, m[i][e] = x[e].m;
       }
       if (SECOND) *extra(0, i) = {x[0].v, x[1].v, x[2].v, x[3].v};
@@ -63,14 +68,14 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
   __device__ void store() const {
+    const G of = this->again();
     unrolled (i, N) {
       float4 v = {}, a = {};
       if (SECOND) v = *extra(0, i);
       if (job.rule.averages) a = *extra(1, i);
       const float *vs = &v.x, *as = &a.x;
       unrolled (e, 4)
-        store_weight<SECOND>(job.flat, this->weight_at(1, tile * UNITS + g, input_of(i, e)),
-                             W_SCALE, {w[i][e], m[i][e], vs[e], as[e]});
+        store_weight<SECOND>(job.flat, index(of, i, e), W_SCALE, {w[i][e], m[i][e], vs[e], as[e]});
     }
   }
 
@@ -153,10 +158,10 @@ template <class S> struct Pixels : Ground<S> {
       unrolled (e, 4)
         sum[i][e] = (e % 2 ? odd : even)[i][e / 2] + (e % 2 ? odd : even)[i][e / 2 + 2];
     if (job.pixel_offset != 0.0f) {
-      const int inputs = anew(job.size[0]);
+      const G of = this->again();
       unrolled (i, COUNT)
         unrolled (e, 4)
-          if (input_of(FIRST + i, e) < inputs) sum[i][e] -= off;
+          if (input_of(of, FIRST + i, e) < job.size[0]) sum[i][e] -= off;
     }
     unrolled (i, COUNT) {
       float *const ws = w[FIRST + i], *const ms = m[FIRST + i];
