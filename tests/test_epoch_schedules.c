@@ -287,6 +287,10 @@ static const struct {
     {{3, {100, 45, 12, 9}, 64, 12, HOPPER, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 1},
     {{3, {50, 12, 5, 3}, 9, 18, HOPPER, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5},
      4},
+    /* 128 rows by mail, with one hidden layer of two clusters and with two hidden layers */
+    {{2, {784, 130, 12}, 128, 24, HOPPER, OPTIMIZER_NESTEROV, .rows = 128 + 77, .seed = 9}, 2},
+    {{3, {300, 20, 17, 10}, 128, 9, HOPPER, .dropout = 0.3F, .rows = 2 * 128 + 9, .seed = 10}, 3},
+    {{4, {50, 12, 9, 5, 3}, 100, 12, HOPPER, .smoothing = 0.1F, .rows = 3 * 100, .seed = 11}, 3},
     /* a second launch */
     {{3, {50, 12, 5, 3}, 9, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
@@ -328,7 +332,7 @@ static EpochCase draw_case(void) {
   of.size[0] = draw_from(1, 784);
   for (int l = 1; l < of.layers; l++) of.size[l] = draw_from(1, draw_from(0, 3) ? 30 : 80);
   of.size[of.layers] = draw_from(2, 12);
-  of.batch = draw_from(0, 1) ? draw_from(0, 1) ? 32 : 64 : draw_from(1, 64);
+  of.batch = draw_from(0, 1) ? 32 << draw_from(0, 2) : draw_from(1, 128);
   of.kind = draw_from(0, OPTIMIZERS - 1);
   of.dropout = draw_from(0, 3) ? 0.0F : 0.4F;
   of.smoothing = draw_from(0, 3) ? 0.0F : 0.1F;

@@ -4,6 +4,7 @@
 namespace tiles {
 
 extern const Variant variants_mail[VARIANTS] = {
-    variant<32, false, BY_MAIL>(), variant<64, false, BY_MAIL>(), variant<64, true, BY_MAIL>()};
+    variant<32, false, BY_MAIL>(), variant<64, false, BY_MAIL>(), variant<64, true, BY_MAIL>(),
+    variant<128, false, BY_MAIL>()};
 
 } // namespace tiles
