@@ -27,6 +27,12 @@ SEED_GIVEN := $(filter command,$(origin SEED))
 # Remove the spaces between values and comments, which make takes for a part of the value.
 $(foreach name,$(shell sed -n 's/^\([A-Z]*\) *= .*\# .*/\1/p' Makefile),$(eval $(name) := $(strip $($(name)))))
 
+# In NAME=~/folder, few shells expand the ~: sh, zsh and fish leave it to the program.
+home = $(or $(if $(filter ~,$(2)),$(HOME)),$(wildcard $(2)),$(error there is no home folder $(2)))$(subst <$(2),,<$(1))
+$(foreach name,PREFIX DESTDIR GRADE SUBMISSION WARMUP FROM CSV NCCL_HOME MNIST_SOURCE DATA_DIR, \
+  $(if $(filter ~%,$(firstword $($(name)))),$(eval override export $(name) := \
+    $$(call home,$$($(name)),$$(firstword $$(subst /, ,$$($(name))))))))
+
 # ---- compilers ---------------------------------------------------------------------------
 # Kernels take minutes to compile. Without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
 # In WSL2, /dev/dxg is a GPU of any maker. If it is NVIDIA's, there is a libcuda, too.
@@ -109,6 +115,7 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 WITH_CUDA := -DHAVE_CUDA -isystem $(CUDA_HOME)/include
 endif
+CUDA_LIBRARIES :=
 ifneq ($(NVCC),)
 CUDA_LIBRARIES := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt -lstdc++
 # Only the lab's references and mlp-bench use cuBLAS. Without cuBLAS, they are built with functions that fail.
@@ -275,7 +282,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CLASS='$(filter exercise grade-all warmup,$(MAKECMDGOALS))' scripts/setup.sh
+	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CXX='$(CXX)' GOALS='$(MAKECMDGOALS)' scripts/setup.sh
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 COMPLETIONS = $(TREE)/share/bash-completion/completions
@@ -535,4 +542,4 @@ clean:                      ## remove what was built (data/ stays)
 help:                       ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
 	@awk -F' *= *| *# ' '/^[A-Z]+ += .*# / {printf "  %-17s %s\n", $$1 "=" $$2, $$3}' Makefile
-	@echo '  The environment can set CC CXX NVCC CFLAGS LDFLAGS NCCL_HOME FUZZ_CC MNIST_SOURCE DATA_DIR.'
+	@echo '  The environment can set CC CXX AR NVCC CFLAGS LDFLAGS NCCL_HOME FUZZ_CC MNIST_SOURCE DATA_DIR.'

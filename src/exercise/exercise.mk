@@ -25,11 +25,17 @@ STUDENT_CXX := $(or $(shell for c in clang++ $(foreach n,22 21 20 19 18 17 16 15
 STUDENTS := -fno-exceptions -fno-finite-loops -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
             $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
-# The submission to score, and the folder of its build. scripts/grade_all.sh sets both for each submission.
-SUBMISSION ?= kernels/exercise.cu
-SEALED     ?= $(BUILD)
-
-WARMUP     ?= kernels/class/warmup.cu
+# The command line sets these variables, the environment none. SUBMISSION is what is scored, SEALED the folder of its
+# build: scripts/grade_all.sh sets both for each submission. ON is below.
+SUBMISSION = kernels/exercise.cu
+SEALED     = $(BUILD)
+WARMUP     = kernels/class/warmup.cu
+GRADE      =
+ONLY       =
+SHAPE      =
+HINT       =
+FROM       =
+CSV        =
 SOURCE      = $(if $(filter %_warmup.o,$@),$(WARMUP),$(SUBMISSION))
 
 $(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
@@ -46,7 +52,7 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
             cudaGraphLaunch
 
 # Scores on a GPU if there are a GPU and nvcc, otherwise on the emulator.
-ON ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
+ON = $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
 # A program scores the exercise or the warm-up, so that a mistake in one file does not keep the other from being scored.
 SCORER_exercise = $(SEALED)/mlp-exercise-$(ON)
 SCORER_warmup   = $(BUILD)/mlp-warmup-$(ON)
@@ -63,7 +69,6 @@ grade-all: $(BUILD)/mlp-exercise-emulator
 	  SEED='$(if $(SEED_GIVEN),$(SEED))' scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
 
 # HINT=N prints the Nth hint of each function, or of function ONLY.
-HINT  ?=
 HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
           on && ours { print f ": " $$0 } /\*\/$$/ { on = 0 } END { told() } \

@@ -67,3 +67,27 @@ case_ 'nothing is left after make uninstall'
 to_root uninstall
 [ -z "$(cd "$root" && find . ! -type d)" ]
 [ -z "$(find "$root" -path '*mlp-train*')" ]
+
+# Few shells expand the ~ of an argument NAME=~/folder. make gets it from those that do not.
+case_ 'PREFIX=~/.local and DESTDIR=~/x are folders in the home folder, whatever the shell'
+built=$(realpath --relative-to="$TOP" built)
+home="$PWD/at  home"
+for shell in sh bash dash zsh fish; do
+  command -v $shell >out || continue
+  for words in 'PREFIX=~/.local' 'DESTDIR=~/.local PREFIX=' 'PREFIX=~/.local DESTDIR=~'; do
+    to=$home/.local
+    [[ $words != *DESTDIR=~ ]] || to=$home$home/.local
+    for target in install uninstall; do
+      (cd "$TOP" && env MAKEFLAGS= HOME="$home" $shell -c "make -o all BUILD=$built PLACE=$built CUDA=0 SETUP=0 CXX=true $words $target") \
+        >out 2>&1 || die "$shell, $words: $(<out)"
+      [ "$target" = uninstall ] || [ -x "$to/bin/mlp-train" ] || die "$shell, $words: $(<out)"
+    done
+    [ -z "$(find "$home" ! -type d)" ] || die "$shell, $words leave $(find "$home" ! -type d)"
+    absent "$TOP/~"
+    rm -r "$home"
+  done
+done
+status=0
+make -C "$TOP" -n uninstall CUDA=0 SETUP=0 PREFIX='~nobody-has-this-name/x' >out 2>&1 || status=$?
+[ $status = 2 ]
+printed 1 'there is no home folder ~nobody-has-this-name'
