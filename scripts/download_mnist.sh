@@ -27,6 +27,7 @@ fi
 mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist
          https://storage.googleapis.com/cvdf-datasets/mnist)
 
+MOST=64000000 # bytes of a file, packed or not: more than the largest has
 # SHA-256 of each file (LeCun, Cortes, Burges, 1998) and the number of bytes of each uncompressed IDX
 # file. Unpacking stops soon after that number of bytes.
 declare -A bytes digest
@@ -50,24 +51,25 @@ fail() {
 is_whole() { [ -f "$1" ] && echo "${digest[$2]}  $1" | sha256sum --check --status 2>/dev/null; }
 
 # fetch SOURCE NAME prints file NAME or NAME.gz. SOURCE is a folder, or a mirror that is read by https.
-# A mirror must answer within 5 seconds and must never pause for 10 seconds.
+# A mirror must answer within 5 seconds, must never pause for 10 seconds, and must end within 15 minutes.
 fetch() {
   if [ -z "${MNIST_SOURCE-}" ]; then
-    curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 "$1/$2.gz"
+    curl -fsSL --proto =https --proto-redir =https --connect-timeout 5 --speed-limit 1000 --speed-time 10 \
+      --max-time 900 --max-filesize $MOST "$1/$2.gz"
   else
     cat "$1/$2" 2>/dev/null || cat "$1/$2.gz"
   fi
 }
 
-# take_from SOURCE gets the files that are still missing and stops at the first failure. It cuts
-# off an unpacked file one byte after its proper size.
+# take_from SOURCE gets the files that are still missing and stops at the first failure. It cuts off an unpacked
+# file one byte after its proper size, and a packed one after MOST bytes: the header of a gzip file may be endless.
 take_from() {
   local name
   for name in {train,t10k}-{images-idx3,labels-idx1}-ubyte; do
     is_whole "$work/$name" "$name" && continue
     [ -z "${MNIST_SOURCE-}" ] || [ -f "$1/$name" ] || [ -f "$1/$name.gz" ] ||
       fail "there is no $name and no $name.gz in MNIST_SOURCE=$1"
-    { fetch "$1" "$name" || :; } | { gunzip -cf 2>/dev/null || :; } | head -c "$((bytes[$name] + 1))" >"$work/$name" || :
+    { fetch "$1" "$name" || :; } | head -c $MOST | { gunzip -cf 2>/dev/null || :; } | head -c "$((bytes[$name] + 1))" >"$work/$name" || :
     is_whole "$work/$name" "$name" || { say "$1 does not give the $name of MNIST" && return 1; }
   done
 }

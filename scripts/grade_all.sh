@@ -201,8 +201,15 @@ fi
 
 from=$1 csv=$2
 export CARDS=${2%.csv} SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-[ -d "$from" ] || { echo "grade-all: $from is not a folder: FROM=FOLDER CSV=points.csv" >&2; exit 1; }
-mkdir -p "$3" "$CARDS"
+fail() {
+  echo "grade-all: $*" >&2
+  exit 1
+}
+[ -d "$from" ] || fail "$from is not a folder: FROM=FOLDER CSV=points.csv"
+[[ $csv = *?.csv && $csv != */.csv ]] || fail "CSV=$csv must end with .csv, because the folder ${csv%/} would get the scorecards"
+[ ! -d "$csv" ] || fail "CSV=$csv is a folder"
+mkdir -p "$CARDS" && : >>"$csv" || exit # before an hour of grading
+mkdir -p "$3"
 GRADING=$(mktemp -d "$3/grading.XXXXXX") # a folder of its own, so that two classes can be graded at the same time
 export GRADING
 trap 'rm -rf "$GRADING"' EXIT
