@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Finds out what the build needs, and installs missing Debian or Ubuntu packages. If it may not install, it
-# prints the command that installs them, and exits with 1. If kernels are to be built but there is no nvcc, it
-# fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it prints the reason and goes on.
+# prints the command that installs them, and exits with 1 if the build cannot do without them. If kernels are to
+# be built but there is no nvcc, it fetches NVIDIA's wheels from PyPI into .cuda. If that fails, it prints the
+# reason and goes on. For tests it also installs the compilers of the emulator and the exercise, and Python; it
+# says what it leaves out.
 #
-#   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, NVCC (empty if
-#                             there is none), CUDA, CUBLAS, MPI, CLASS (the exercise's make goal, if any)
-#                             and SETUP; if SETUP is 0, this only reports that nvcc is missing
+#   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, CXX, NVCC (empty if
+#                             there is none), CUDA, CUBLAS, MPI, GOALS (the goals of make) and SETUP; if
+#                             SETUP is 0, this only reports that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler is, or nothing
 # shellcheck disable=SC2016 # sentences contain commands
 set -euo pipefail
@@ -14,6 +16,14 @@ DRIVER=580 # the oldest NVIDIA driver that runs programs of CUDA 13
 wheels=.cuda/nvidia/cu13
 
 has() { command -v "$1" >/dev/null; }
+has_one() { [ -n "$(command -v "$@")" ]; }
+
+# makes GOAL... is true if make was asked for one of the goals.
+makes() {
+  local goal
+  for goal; do [[ " ${GOALS-} " != *" $goal "* ]] || return 0; done
+  return 1
+}
 
 find_nvcc() {
   # shellcheck disable=SC2046 # the newest of several releases comes first
@@ -37,9 +47,30 @@ missing_packages() {
     seccomp.h:libseccomp; do
     has_header "${pair%:*}" || echo "${pair#*:}-dev"
   done
-  [ -z "${CLASS-}" ] || has clang++ || echo clang
-  [ "${CLASS-}" != grade-all ] || has bsdtar || echo libarchive-tools
+  ! makes exercise grade-all warmup || missing_clang
+  ! makes grade-all || has bsdtar || echo libarchive-tools
+  ! makes lint check-all || for pair in clang-tidy cppcheck shellcheck; do has $pair || echo $pair; done
   [ "${MPI-}" != 1 ] || { has mpicc && has mpirun; } || printf '%s\n' libopenmpi-dev openmpi-bin
+}
+
+missing_clang() { has_one clang++ clang++-{14..22} || echo clang; }
+
+# Prints the packages without which `make test` skips tests.
+missing_for_tests() {
+  ! makes test coverage mutants check-all || {
+    missing_clang
+    has python3 || echo python3
+  }
+  ! makes test watched coverage mutants check-all || has "${CXX%% *}" || echo g++
+}
+
+# Says which tests will be skipped although this script, or a package, could bring what they need.
+left_out() {
+  ! makes test coverage mutants check-all || {
+    [ "${MPI-}" = 0 ] || has mpirun || echo 'setup: MPI is left out, so tests of several ranks are skipped; `make test MPI=1` brings it'
+    has_one chromium google-chrome ||
+      echo 'setup: no browser is installed, so tests of --html are skipped; sudo apt-get install chromium brings one (400 MB)'
+  }
 }
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
@@ -106,10 +137,12 @@ if [ "${SETUP-}" = 0 ]; then
 fi
 
 read -ra compiler <<<"${CC:-gcc}"
+CXX=${CXX:-g++}
 mapfile -t packages < <(missing_packages)
 mapfile -t for_wheels < <([ -z "$fetch" ] || { has g++ || echo g++; python3 -m pip --version >/dev/null 2>&1 || echo python3-pip; })
+mapfile -t for_tests < <(missing_for_tests)
 needed=${#packages[@]}
-packages+=("${for_wheels[@]}")
+mapfile -t packages < <(printf '%s\n' "${packages[@]}" "${for_wheels[@]}" "${for_tests[@]}" | awk 'NF && !seen[$0]++')
 if [ ${#packages[@]} -gt 0 ]; then
   # A machine that lacks packages may also lack curl, which downloads MNIST.
   has curl || packages+=(curl ca-certificates)
@@ -117,7 +150,8 @@ if [ ${#packages[@]} -gt 0 ]; then
   install || {
     printf '%s\n' "setup: ${packages[*]} missing. On Debian or Ubuntu run:" "  sudo ${command[*]}" >&2
     [ "$needed" = 0 ] || exit 1
-    why="the command above lets \`make setup\` bring it" fetch=
+    [ ${#for_tests[@]} = 0 ] || echo "setup: tests that need ${for_tests[*]} are skipped"
+    [ -z "$fetch" ] || why="the command above lets \`make setup\` bring it" fetch=
   }
 fi
 [ -z "$fetch" ] || fetch_wheels
@@ -129,3 +163,4 @@ elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
 else
   echo "setup: everything is there but nvcc, so the build is CPU-only${why:+: $why}"
 fi
+left_out

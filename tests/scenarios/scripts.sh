@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # stand-ins expand the variables
 mkdir bin source data
 export PATH=$PWD/bin:$PATH DATA_DIR=$PWD/data
-unset NVCC CC CUDA CUBLAS MPI SETUP CLASS MNIST_SOURCE JOBS
+unset NVCC CC CXX CUDA CUBLAS MPI SETUP GOALS MNIST_SOURCE JOBS
 
 # stand_in NAME makes the program bin/NAME from shell commands on standard input. The program runs in
 # this folder and appends its arguments to the file log.
@@ -41,7 +41,9 @@ unset MNIST_SOURCE
 stand_in curl <<<'echo "no answer" >&2; exit 7'
 download 'Without internet: '
 grep -q 'no answer' out
-[ "$(grep -c 'curl .*--proto =https --proto-redir =https .* https://' log)" = 2 ]
+[ "$(grep -c 'curl .*--proto =https --proto-redir =https .*--max-time 900 --max-filesize 64000000 https://' log)" = 2 ]
+stand_in curl <<<'printf "\\037\\213\\010\\010\\0\\0\\0\\0\\0\\003"; tr "\\0" a </dev/zero' # a name without end
+download 'does not give the train-images-idx3-ubyte of MNIST'
 
 case_ 'setup installs what is missing, or says how'
 stand_in sudo <<<'shift; exec "$@"'
@@ -52,9 +54,40 @@ NVCC='' does 0 "setup: installing $missing" setup.sh
 grep -qx "apt-get install -y --no-install-recommends $missing -qq" log
 stand_in apt-get <<<'exit 100'
 NVCC='' does 1 "  sudo apt-get install -y --no-install-recommends $missing" setup.sh
+
+# In the folder alone are the tools that setup.sh needs, but no compiler that is installed here.
+case_ 'what only tests need is installed for tests, or named'
+mkdir alone
+for tool in bash sh env dirname grep head sort cat id make awk true; do ln -s "$(type -P $tool)" alone; done
+ln -s true alone/gcc
+ln -s true alone/curl
+ln -s true alone/chromium
+cp bin/{sudo,apt-get} alone
+while IFS='|' read -r goals mpi packages text; do
+  PATH=$PWD/alone NVCC='' CUDA=0 GOALS=$goals MPI=$mpi does 0 "$text" setup.sh
+  said=$(<out)
+  if [ -z "$packages" ]; then
+    ! grep -q apt-get log || die "$(<log)"
+  else
+    grep -qx "apt-get install -y --no-install-recommends $packages -qq" log || die "$(<log)"
+    [[ $said = *"setup: tests that need $packages are skipped"* ]] || die "$said"
+  fi
+done <<'END'
+all|||CPU-only
+test|0|clang python3 g++|CPU-only
+test||clang python3 g++|setup: MPI is left out, so tests of several ranks are skipped; `make test MPI=1` brings it
+watched||g++|CPU-only
+END
+ln -s true alone/clang++-19
+ln -s true alone/g++
+ln -s true alone/python3
+rm alone/chromium
+PATH=$PWD/alone NVCC='' CUDA=0 GOALS='all test' does 0 'no browser is installed, so tests of --html are skipped' setup.sh
+! grep -q apt-get log || die "$(<log)"
 rm bin/gcc
 
 case_ 'the driver decides whether nvcc is fetched'
+stand_in g++ <<<''
 stand_in python3 <<'END'
 case $* in *install*) echo 'ERROR: no network'; exit 1; esac
 END
@@ -91,3 +124,27 @@ stand_in test_c <<<'echo 1..1; echo ok 1 - one; echo leak >&2; exit 23'
 does 1 '3 passed, 4 failed, 0 skipped' run_tests.sh bin/test_a bin/test_b bin/test_c bin/nowhere
 grep -qx '  | # 1 != 2' out
 grep -qx '  | leak' out
+
+case_ 'a class is not graded for points that cannot be written'
+mkdir class folder.csv
+for csv in "$PWD/points" "$PWD/class/.csv"; do
+  does 1 "CSV=$csv must end with .csv" grade_all.sh "$PWD/class" "$csv" "$PWD/built"
+done
+does 1 "folder.csv is a folder" grade_all.sh "$PWD/class" "$PWD/folder.csv" "$PWD/built"
+does 1 'Not a directory' grade_all.sh "$PWD/class" /dev/null/points.csv "$PWD/built"
+absent built points
+
+# Each variable of the Makefile that the environment may not set has a value there that would be seen.
+case_ 'the environment sets no variable of the Makefile but those that help names'
+names=$(grep -ohE '\$\([A-Z_]+\)|^[A-Z_]+ *[:?+]?=' "$TOP"/{Makefile,src/exercise/exercise.mk} | grep -oE '[A-Z_]+' | sort -u)
+may=$(make -s -C "$TOP" help CUDA=0 SETUP=0 | sed -n 's/.*environment can set \(.*\)\./\1/p')
+[[ $may = *CFLAGS* && $names = *SUBMISSION* ]]
+build=$(realpath --relative-to="$TOP" .)
+asked=(make -s -n -C "$TOP" -o all -o setup install uninstall exercise warmup grade-all run soak fuzz fresh BUILD="$build" PLACE="$build" CUDA=0)
+unset MAKEFLAGS MAKELEVEL MFLAGS
+"${asked[@]}" >as_is 2>&1 || true
+for name in $names; do
+  [[ " $may HOME PATH PWD SHELL MAKE MAKEFLAGS MAKECMDGOALS CURDIR " = *" $name "* ]] || export "$name=poison"
+done
+"${asked[@]}" >poisoned 2>&1 || true
+diff as_is poisoned >out || die "$(head -n 20 out)"
