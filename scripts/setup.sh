@@ -60,6 +60,7 @@ missing_for_tests() {
   ! makes test coverage mutants check-all || {
     missing_clang
     has python3 || echo python3
+    has bsdtar || echo libarchive-tools
   }
   ! makes test watched coverage mutants check-all || has "${CXX%% *}" || echo g++
 }

@@ -14,10 +14,11 @@ machine='{"case":"machine","device":"G"}'
 printf '%s\n' "$machine" '{"case":"table","topic":"t","rows":[]}' >strange
 printf '%s\n' "$machine" "$(grep '"case":"topic","topic":"softmax"' "$record")" \
   '{"case":"table","topic":"softmax","rows":[{"rung":"fast"}]}' >unknown
+cp "$results/fusion-h100.json" fusion.json # because $results may have blanks
 refusals 1 all <<END
 cannot open none|--from none
 line 1: it is too long|--from /dev/zero
-it has no results|--from $results/fusion-h100.json
+it has no results|--from fusion.json
 line 2: it does not describe the topic 't'|--from strange
 line 3: softmax has no rung 'fast'|--from unknown
 END

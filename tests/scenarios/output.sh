@@ -46,7 +46,7 @@ ln -s a.csv soft.csv
 
 case_ 'a file has many names'
 for name in a.csv sub/../a.csv hard.csv soft.csv "$PWD/a.csv"; do
-  refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log $name
+  refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log "$name"
 done
 refuses 2 'are the same file' $T --plot new.png --confusion new.png
 refuses 2 'are the same file' $T --plot new.png --confusion "$PWD/./new.png"

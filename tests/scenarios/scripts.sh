@@ -74,13 +74,14 @@ while IFS='|' read -r goals mpi packages text; do
   fi
 done <<'END'
 all|||CPU-only
-test|0|clang python3 g++|CPU-only
-test||clang python3 g++|setup: MPI is left out, so tests of several ranks are skipped; `make test MPI=1` brings it
+test|0|clang python3 libarchive-tools g++|CPU-only
+test||clang python3 libarchive-tools g++|setup: MPI is left out, so tests of several ranks are skipped; `make test MPI=1` brings it
 watched||g++|CPU-only
 END
 ln -s true alone/clang++-19
 ln -s true alone/g++
 ln -s true alone/python3
+ln -s true alone/bsdtar
 rm alone/chromium
 PATH=$PWD/alone NVCC='' CUDA=0 GOALS='all test' does 0 'no browser is installed, so tests of --html are skipped' setup.sh
 ! grep -q apt-get log || die "$(<log)"
