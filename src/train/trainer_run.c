@@ -137,23 +137,14 @@ static bool load_rows(Trainer *t, TrainerFile *file, Error *error) {
 
 /* ---- training ----------------------------------------------------------------------------- */
 
-/* Returns true if the epoch waits for all rows and trains on them as one window in random order.
-   Only resident rows are used in this way: in every epoch after the first, and in the first epoch
-   if the first window of the training file is sorted by label. */
-static bool is_whole(const Epoch *e) {
-  return e->trainer->resident && (e->epoch > 0 || e->trainer->train.data.sorted);
-}
-
-/* Returns the steps of a window. In the first epoch, rows are in file order unless is_whole. */
-static TrainRange range_of(const Epoch *e, const Pass *pass) {
+/* Returns the steps of rows first_row to first_row + rows - 1, which make up a window of the epoch.
+   `key` is different for each window of a run. */
+static TrainRange range_of(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
   const Training *training = &e->trainer->config.training;
-  const uint64_t order = random_order_key(training->seed, (uint64_t)e->epoch),
-                 key = is_whole(e) ? order : random_order_key(order, pass->windows - 1);
-  return (TrainRange){.first_row = pass->loader.first_row,
-                      .rows = pass->loader.rows,
-                      .shuffled = e->epoch > 0 || is_whole(e),
+  return (TrainRange){.first_row = first_row,
+                      .rows = rows,
                       .key = key,
-                      .steps = ceil_div(pass->loader.rows, (uint64_t)training->batch),
+                      .steps = ceil_div(rows, (uint64_t)training->batch),
                       .learning_rate =
                           (float)lr_schedule_rate(&training->schedule, training->epochs, e->epoch),
                       .augment = training->augment,
@@ -161,48 +152,58 @@ static TrainRange range_of(const Epoch *e, const Pass *pass) {
                       .dropout_key = random_order_key(key, DROPOUT)};
 }
 
-/* Shows progress, and may check the loss up to step `end`. If is_whole(e), every call checks the
-   loss. Otherwise the last check must be `patience` seconds ago, by the clock of rank 0. */
-static bool look(Epoch *e, uint64_t end, double part, Error *error) {
-  const Trainer *t = e->trainer;
-  if (is_whole(e)) {
-    if (!collect(e, end, error)) return false;
-    if (e->in_parts) show_progress(e, part);
-    return true;
+/* Trains on the range's steps from first_step to `end` - 1, which follow step `before` of the
+   epoch. The calls to the engine are short so that signals are noticed between them. The weights do
+   not depend on the number of calls. */
+static bool train_until(Epoch *e, TrainRange *range, uint64_t before, uint64_t end, Error *error) {
+  Engine *engine = e->trainer->engine;
+  Checkpoint *at = &e->trainer->position;
+  const uint64_t batch = (uint64_t)e->trainer->config.training.batch, start = range->first_step;
+  for (; range->first_step < end; range->first_step += range->steps) {
+    if (range->first_step > start && is_stopped(e, before + range->first_step)) return false;
+    range->steps = engine_piece(engine, end - range->first_step, batch);
+    range->updates = at->updates;
+    at->updates += range->steps;
+    if (!engine->call->train(engine, range, error)) return false;
   }
+  return true;
+}
+
+/* Trains on all rows as one window in random order. Reads the rows first if no epoch of this run
+   has read them. A long epoch shows its progress and checks its loss after each part. */
+static bool train_whole(Epoch *e, Error *error) {
+  Trainer *t = e->trainer;
+  const uint64_t key = random_order_key(t->config.training.seed, (uint64_t)e->epoch),
+                 aligned = t->engine->aligned > 1 ? t->engine->aligned : 1,
+                 parts = e->in_parts ? PROGRESS_PARTS : 1;
+  if (!load_rows(t, &t->train, error)) return false;
+  TrainRange range = range_of(e, 0, t->train.rows, key);
+  e->steps = range.steps;
+  range.shuffled = true;
+  range.first_step = t->position.step;
+  for (uint64_t part = 1; part <= parts; part++) {
+    const uint64_t end = part == parts ? e->steps : e->steps * part / parts / aligned * aligned;
+    if (range.first_step >= end) continue;
+    if (!train_until(e, &range, 0, end, error) || !collect(e, end, error)) return false;
+    if (e->in_parts) show_progress(e, (double)part / (double)parts);
+    if (part < parts && is_stopped(e, end)) return false;
+  }
+  return true;
+}
+
+/* Trains on one window of train_windows. May check the loss after the window, but only if the last
+   check was `patience` seconds ago, by the clock of rank 0. */
+static bool train_window(Epoch *e, TrainRange range, Error *error) {
+  const Trainer *t = e->trainer;
+  const uint64_t before = e->steps, rest = range.rows % (uint64_t)t->config.training.batch;
+  e->steps += range.steps;
+  if (t->position.step >= e->steps) return true; /* a resumed run has trained on this window */
+  if (t->position.step > before) range.first_step = t->position.step - before;
+  if (!train_until(e, &range, before, e->steps - before, error)) return false;
   bool wanted = seconds_now() - e->collected_at > e->events->patience;
   if (t->train.reader) show_progress(e, dataset_progress(t->train.reader));
   return ranks_broadcast(t->config.ranks, &wanted, sizeof wanted, error) &&
-         (!wanted || collect(e, end, error));
-}
-
-/* Trains on a window's steps, starting at the trainer's position. The calls to the engine are short
-   so that signals are noticed between them. The weights do not depend on the number of calls. */
-static bool train_window(Epoch *e, TrainRange range, Error *error) {
-  Engine *engine = e->trainer->engine;
-  Checkpoint *at = &e->trainer->position;
-  const uint64_t batch = (uint64_t)e->trainer->config.training.batch, before = e->steps,
-                 steps = range.steps, aligned = engine->aligned > 1 ? engine->aligned : 1,
-                 parts = e->in_parts && is_whole(e) ? PROGRESS_PARTS : 1;
-  uint64_t done = at->step > before ? at->step - before : 0;
-  e->steps += steps;
-  for (uint64_t part = 1; part <= parts; part++) {
-    const uint64_t start = done,
-                   end = part == parts ? steps : steps * part / parts / aligned * aligned;
-    for (; done < end; done += range.steps) {
-      if (done > start && is_stopped(e, before + done)) return false;
-      range.first_step = done;
-      range.steps = engine_piece(engine, end - done, batch);
-      range.updates = at->updates;
-      at->updates += range.steps;
-      if (!engine->call->train(engine, &range, error)) return false;
-    }
-    if (start >= end) continue;
-    if (!look(e, before + end, (double)part / (double)parts, error)) return false;
-    const bool is_last = is_whole(e) ? part == parts : range.rows % batch != 0;
-    if (!is_last && is_stopped(e, before + end)) return false;
-  }
-  return true;
+         (!wanted || collect(e, e->steps, error)) && (rest != 0 || !is_stopped(e, e->steps));
 }
 
 /* Warns if sorted rows are streamed, because the network then learns one class after the other. */
@@ -216,26 +217,37 @@ static void say_order(const Epoch *e) {
                       .text);
 }
 
-/* Trains on the epoch's rows, window after window. */
+/* Trains window after window. In the first epoch, rows are in the file's order, and each window is
+   trained on while the next one is read. But if the first window is sorted by label and the rows
+   stay, this reads all rows and then trains on them as a whole. */
+static bool train_windows(Epoch *e, Error *error) {
+  Trainer *t = e->trainer;
+  const uint64_t order = random_order_key(t->config.training.seed, (uint64_t)e->epoch);
+  Pass pass = {.file = &t->train, .most = t->staging_rows};
+  bool good, waits = false;
+  while ((good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
+    if (e->epoch == 0 && e->steps == 0) say_order(e);
+    waits = t->resident && t->train.data.sorted;
+    if (waits && is_stopped(e, t->position.step)) return false;
+    if (waits) continue;
+    TrainRange range = range_of(e, pass.loader.first_row, pass.loader.rows,
+                                random_order_key(order, pass.windows - 1));
+    range.shuffled = e->epoch > 0;
+    if (!train_window(e, range, error)) return false;
+  }
+  if (!good || !waits) return good;
+  e->in_parts = true;
+  return train_whole(e, error);
+}
+
+/* Trains on the epoch's rows. Rows that stay in the dataset are one window in every epoch after the
+   first, and also in the first epoch if they are sorted by label. */
 static bool train_epoch(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  Pass pass = {.file = &t->train, .most = is_whole(e) ? UINT64_MAX : t->staging_rows};
+  const bool whole = t->resident && (e->epoch > 0 || t->train.data.sorted);
   e->collected = t->position.step;
   e->collected_at = seconds_now();
-  /* Reads the file if no earlier epoch of this run has read it, as in a resumed run. */
-  bool good = !is_whole(e) || load_rows(t, &t->train, error);
-  while (good && (good = next_window(t, &pass, error)) && pass.loader.rows > 0) {
-    if (e->epoch == 0 && e->steps == 0) say_order(e);
-    if (pass.loader.reader && is_whole(e)) /* train only after all rows are read */
-      good = !is_stopped(e, t->position.step);
-    else
-      good = train_window(e, range_of(e, &pass), error);
-  }
-  if (good && pass.loader.reader && is_whole(e)) { /* now all rows are read */
-    pass = (Pass){.file = &t->train, .most = UINT64_MAX};
-    e->in_parts = true;
-    good = next_window(t, &pass, error) && train_window(e, range_of(e, &pass), error);
-  }
+  const bool good = (whole ? train_whole : train_windows)(e, error);
   if (!good) cut_short(e);
   if (t->stopped) e->steps = t->position.step;
   if ((good || t->stopped) && e->collected < e->steps && !collect(e, e->steps, error)) return false;
