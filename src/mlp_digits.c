@@ -51,13 +51,23 @@ static size_t format_row(int label, const uint8_t *pixels, char line[DIGITS_PIXE
   return (size_t)(end - line);
 }
 
+typedef char Paths[2][OPTIONS_PATH + 32]; /* indexed by DigitsSeries */
+
+static bool name_files(const Options *options, Paths path, Error *error) {
+  NamedFile files[2];
+  for (int s = 0; s < 2; s++) {
+    snprintf(path[s], sizeof path[s], "%s/digits_%s.csv", options->folder,
+             s == DIGITS_TRAIN ? "train" : "test");
+    files[s] = (NamedFile){"output-dir", path[s], true, true};
+  }
+  return same_file_check(files, 2, error);
+}
+
 /* Writes the file of a series. Keeps an old file until the new file is complete. */
-static bool write_file(const Options *options, DigitsSeries series, Error *error) {
-  char path[OPTIONS_PATH + 32];
+static bool write_file(const Options *options, DigitsSeries series, const char *path,
+                       Error *error) {
   AtomicFile output;
   bool good = true;
-  snprintf(path, sizeof path, "%s/digits_%s.csv", options->folder,
-           series == DIGITS_TRAIN ? "train" : "test");
   if (!atomic_file_open(&output, path, error)) return false;
   for (uint64_t row = 0; good && row < options->rows[series]; row++) {
     uint8_t pixels[DIGITS_PIXELS];
@@ -77,8 +87,9 @@ int main(int argc, char **argv) {
   Error error;
   OptionsResult result = option_table_read(&table, argc, argv, &options, &error);
   interrupt_catch(true);
-  if (result == OPTIONS_RUN &&
-      (!write_file(&options, DIGITS_TRAIN, &error) || !write_file(&options, DIGITS_TEST, &error)))
-    result = OPTIONS_FAILURE;
+  Paths path;
+  if (result == OPTIONS_RUN && !name_files(&options, path, &error)) result = OPTIONS_USAGE;
+  for (int s = 0; result == OPTIONS_RUN && s < 2; s++)
+    if (!write_file(&options, (DigitsSeries)s, path[s], &error)) result = OPTIONS_FAILURE;
   return option_table_end(&table, result, argv[0], &error);
 }

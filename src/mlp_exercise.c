@@ -94,6 +94,7 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
 }
 
 int main(int argc, char **argv) {
+  standard_output_open();
   Arguments arguments = {.seed = NO_SEED};
   Error error;
   ExerciseBackend backend;

@@ -40,7 +40,8 @@ static const OptionRow rows[] = {
     ROW("on", "WHAT", NULL, option_choice, on,
         "emulator: check and count at a small size, without a GPU [gpu]",
         .choices = (const char *const[]){"gpu", "emulator", NULL}),
-    WORD("json", "FILE", json, FILE_OUTPUT, "write the measurements as JSON objects, one per line"),
+    ROW("json", "FILE", NULL, option_word, json,
+        "write the measurements as JSON objects, one per line", .file = FILE_OUTPUT, .lines = true),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     OPTION_HELP,
@@ -115,12 +116,12 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
+  if (!option_table_check_files(&table, lab, error)) return OPTIONS_USAGE;
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
   if (!lab->from) lab_add_all(&lab->known);
   if (!(lab->from ? lab_read(&lab->known, lab->from, error) : record_good(&lab->known, error)))
     return OPTIONS_FAILURE;
-  return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error) &&
-                 option_table_check_files(&table, lab, error)
+  return parse_words(count - first, given + first, lab, error) && parse_rest(lab, error)
              ? OPTIONS_RUN
              : OPTIONS_USAGE;
 }
@@ -206,7 +207,7 @@ static bool run(Lab *lab, Error *error) {
   record_print_machine(record, "The kernel lab", stdout, lab->markdown);
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)
     if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
-  return !lab->wrong || error_set(error, "a rung is wrong or could not be run: see above");
+  return true;
 }
 
 int main(int count, char **given) {
@@ -218,6 +219,7 @@ int main(int count, char **given) {
   OptionsResult result = parse(count, given, &lab, &error);
   if (result == OPTIONS_RUN) good = lab.lists ? list(&lab, &error) : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
+  if (good && lab.wrong) good = error_set(&error, "a rung is wrong or could not be run: see above");
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {
     standard_output_flush(&unwritten); /* print the results before the error message */

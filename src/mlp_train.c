@@ -69,28 +69,35 @@ static bool may_differ(const OptionRow *row) {
          row->kind == &option_yes_no;
 }
 
-/* Returns false, with the same message on all ranks, if a rank was started with other options or
-   another saved run (`from`) than rank 0. Returns true if `ranks` is NULL. */
-static bool ranks_agree(Ranks *ranks, const Options *o, const Checkpoint *from, Error *error) {
-  ShortText mine[OPTION_ROWS + 1] = {{{""}}}; /* one text per option, then one for the saved run */
+/* Returns false, with the same message on all ranks, if a rank was started with another command
+   than rank 0, with other options or with another saved run (`from`). A rank that only prints its
+   help must not leave while others wait for it. Returns true if `ranks` is NULL. */
+static bool ranks_agree(Ranks *ranks, OptionsResult asked, const Options *o, const Checkpoint *from,
+                        Error *error) {
+  static const char *const commands[] = {
+      [OPTIONS_RUN] = "", [OPTIONS_HELP] = "--help", [OPTIONS_VERSION] = "--version"};
+  enum { COMMAND = OPTION_ROWS, SAVED, TEXTS };
+  ShortText mine[TEXTS] = {{{""}}}; /* one text per option, then two */
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   if (!ranks) return true;
   foreach_row (row, &options_table)
     if (!may_differ(row)) mine[row - options_table.rows] = row->kind->get(row, o);
-  mine[OPTION_ROWS] =
-      text_format("epoch %d, step %" PRIu64 ", CRC-32 %08x", from->epoch, from->step,
-                  (unsigned)crc32_z(0, (const void *)from->parameters, size));
-  ShortText(*all)[OPTION_ROWS + 1] = ranks_gather(ranks, mine, sizeof mine, error);
+  mine[COMMAND] = text_format("%s", o->dry_run ? "--dry-run" : commands[asked]);
+  mine[SAVED] = text_format("epoch %d, step %" PRIu64 ", CRC-32 %08x", from->epoch, from->step,
+                            (unsigned)crc32_z(0, (const void *)from->parameters, size));
+  ShortText(*all)[TEXTS] = ranks_gather(ranks, mine, sizeof mine, error);
   bool good = all != NULL;
-  for (size_t i = 0; good && i <= OPTION_ROWS; i++)
+  for (size_t n = 0; good && n < TEXTS; n++) {
+    const size_t i = (n + COMMAND) % TEXTS; /* the command first, since it decides the rest */
+    const char *what = i == COMMAND ? "command" : i == SAVED ? "a saved run of" : NULL;
     for (int r = 1; good && r < ranks_count(ranks); r++)
       good = strcmp(all[0][i].text, all[r][i].text) == 0 ||
              error_set(error,
                        "rank %d was started with %s%s '%.100s', rank 0 with '%.100s': give all "
                        "ranks the same options and the same saved run",
-                       r, i < OPTION_ROWS ? "--" : "",
-                       i < OPTION_ROWS ? options_table.rows[i].name : "a saved run of",
+                       r, what ? "" : "--", what ? what : options_table.rows[i].name,
                        all[r][i].text, all[0][i].text);
+  }
   free(all);
   return good;
 }
@@ -168,11 +175,14 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
+  if (!ranks_agree(ranks, asked, options, from, error)) return false;
   if (asked == OPTIONS_HELP) option_table_help(&options_table, stdout);
   if (asked == OPTIONS_VERSION) puts("mlp-train " MLP_TRAIN_VERSION);
-  if (asked == OPTIONS_RUN && options->dry_run) options_print_config(stdout, options, true);
+  if (asked == OPTIONS_RUN && options->dry_run) {
+    if (!options_survive(options, true, "--dry-run", error)) return false;
+    options_print_config(stdout, options, true);
+  }
   if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
-  if (!ranks_agree(ranks, options, from, error)) return false;
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!run_files_are_there(options, error)) return false;
   report_remark(report, options_gone_text(options, options->resume).text);

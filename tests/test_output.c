@@ -1,5 +1,6 @@
 /* Tests output.c. A new file must replace the old one, keep its mode and leave no temporary file.
-   A full pipe must lose no line. tests/scenarios/output.sh tests links and paths of one file. */
+   A full pipe must lose no line. Two paths of one file must be known as such.
+   tests/scenarios/output.sh tests what mlp-train refuses. */
 #define _GNU_SOURCE /* F_SETPIPE_SZ */
 #include <fcntl.h>
 #include <time.h>
@@ -83,6 +84,127 @@ IN_FOLDER(mode_is_kept) {
   assert_has("b", "new");
   umask(old);
   assert_mode("b", 0640);
+}
+
+/* A file that root replaces still belongs to its user. */
+IN_FOLDER(owner_is_kept) {
+  struct stat status;
+  if (geteuid() != 0) skip_because("only root may give a file to another user");
+  folder_write("a", "old");
+  assert_int_equal(chown("a", NOBODY, 12), 0);
+  set_mode("a", 0640);
+  OK(save("a", "new"));
+  assert_int_equal(stat("a", &status), 0);
+  assert_int_equal(status.st_uid, NOBODY);
+  assert_int_equal(status.st_gid, 12);
+  assert_mode("a", 0640);
+}
+
+/* Nobody replaces root's file, whose group Nobody is not in: Nobody's group must not read it. */
+IN_FOLDER(group_gets_no_more) {
+  if (geteuid() != 0) skip_because("only root may become another user");
+  folder_write("a", "old");
+  assert_int_equal(chown("a", 0, 12), 0);
+  set_mode("a", 0666);
+  set_mode(folder, 0777);
+  assert_int_equal(seteuid(NOBODY), 0);
+  OK(save("a", "new"));
+  assert_int_equal(seteuid(0), 0);
+  assert_mode("a", 0606);
+}
+
+/* ---- links and descriptors ----------------------------------------------------------------- */
+
+static void link_to(const char *target, const char *name) {
+  assert_int_equal(symlink(target, name), 0);
+}
+
+/* A link to a file that does not exist leads from the link's own folder, and stays a link. */
+IN_FOLDER(links_stay_links) {
+  assert_int_equal(mkdir("sub", 0777), 0);
+  link_to("../new", "sub/second");
+  link_to("sub/second", "first");
+  for (int round = 0; round < 2; round++) {
+    OK(save("first", text_printf("%d", round)));
+    assert_has("new", text_printf("%d", round));
+    assert_true(readlink("first", (char[9]){0}, 9) > 0 &&
+                readlink("sub/second", (char[9]){0}, 9) > 0);
+    assert_files(3);
+  }
+}
+
+/* An open descriptor is appended to, also if it was opened without O_APPEND and stands elsewhere.
+ */
+IN_FOLDER(descriptors_are_appended_to) {
+  foreach (flags, VALUES(int, O_WRONLY, O_WRONLY | O_APPEND, O_RDWR)) {
+    folder_write("a", "old ");
+    const int file = open("a", *flags);
+    const char *const paths[] = {text_printf("/dev/fd/%d", file),
+                                 text_printf("/proc/self/fd/%d", file),
+                                 text_printf("/proc/%d/fd/%d", getpid(), file), "link"};
+    unlink("link");
+    link_to(paths[0], "link");
+    foreach (path, paths) {
+      assert_true(output_is_in_place(*path));
+      OK(atomic_file_probe(*path, &error) && save(*path, "new "));
+    }
+    assert_int_equal(write(file, "end", 3), 3);
+    assert_has("a", "old new new new new end");
+    close(file);
+    FAILS(save("link", "new"), "cannot write link: Bad file descriptor");
+  }
+  const int file = open("a", O_RDONLY);
+  FAILS(atomic_file_probe(text_printf("/dev/fd/%d", file), &error), "Bad file descriptor");
+  close(file);
+  assert_files(2);
+}
+
+/* Each pair of paths is checked as two outputs, as an output and an input, and as two inputs. */
+IN_FOLDER(files_with_two_names) {
+  static const struct {
+    const char *a, *b;
+    bool same, once; /* the same file; it can be read only once */
+  } cases[] = {{"new", "./new", true, false},
+               {"new", "link", true, false},      /* a link to a file that does not exist */
+               {"link", "sub/link", true, false}, /* by two links */
+               {"sub/other", "again/other", true, false},
+               {"new", "sub/new", false, false},
+               {"old", "hard", true, false},
+               {"old", "soft", true, false},
+               {"old", "new", false, false},
+               {"pipe", "sub/../pipe", true, true},
+               {"null", "/dev/null", false, false},
+               {"-", "-", true, true}};
+  assert_int_equal(mkdir("sub", 0777), 0);
+  link_to("new", "link");
+  link_to("../link", "sub/link");
+  link_to("sub", "again");
+  folder_write("old", "");
+  assert_int_equal(link("old", "hard"), 0);
+  link_to("old", "soft");
+  link_to("/dev/null", "null");
+  assert_int_equal(mkfifo("pipe", 0666), 0);
+  const int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO), old = open("old", O_RDWR);
+  foreach (c, cases)
+    for (int i = 0; i < 6; i++) {
+      const bool a = i & 1, b = i & 2, turned = i & 4;
+      if (strcmp(c->a, "-") == 0 && (a || b)) continue; /* standard output */
+      const NamedFile pair[] = {{"first", turned ? c->b : c->a, a, false},
+                                {"second", turned ? c->a : c->b, b, false}};
+      dup2(old, STDIN_FILENO);
+      const bool good = same_file_check(pair, 2, &error), wanted = a || b ? !c->same : !c->once;
+      dup2(in, STDIN_FILENO);
+      if (good != wanted) fail_msg("%s, %s: %d", c->a, c->b, i);
+    }
+  dup2(old, STDOUT_FILENO);
+  const NamedFile input = {"train", "hard", false, false},
+                  lines = {"log", "/dev/stdout", true, true},
+                  picture = {"plot", "/dev/fd/1", true, false}, named = {"log", "soft", true, true};
+  const bool kept = !same_file_check(&input, 1, NULL), shares = same_file_check(&lines, 1, NULL),
+             draws = same_file_check(&picture, 1, NULL), appends = same_file_check(&named, 1, NULL);
+  dup2(out, STDOUT_FILENO);
+  assert_true(kept && shares && !draws && !appends);
+  close(in), close(out), close(old);
 }
 
 /* ---- what cannot be written ---------------------------------------------------------------- */

@@ -49,7 +49,7 @@ TEST(what_is_no_record_is_refused) {
   }
   FAILS(record_read(&record, "/no/such/file", "a program", NULL, &error),
         "cannot open /no/such/file: ");
-  FAILS(record_create(&record, "/no/such/file", &error), "cannot create /no/such/file: ");
+  FAILS(record_create(&record, "/no/such/file", &error), "cannot write /no/such/file: its folder does not exist");
 }
 
 TEST(a_full_disk_is_told) {

@@ -35,7 +35,7 @@ static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,
 static TrainLog open_log(const char *name, bool append) {
   TrainLog log;
   path = name;
-  train_log_open(&log, path, append);
+  OK(train_log_open(&log, path, append, &error));
   return log;
 }
 
@@ -56,7 +56,7 @@ static void end(TrainLog *log) {
 /* Writes a log of two epochs. Checks the file after each epoch. Returns the header line. */
 static const char *write_log(const char *name, const char *first_line, const char *second_line) {
   TrainLog log = open_log(name, false);
-  assert_files(0);
+  assert_string_equal(folder_read(path), ""); /* the file is only locked */
   header(&log);
   const char *line = text_printf("%s", folder_read(path));
   epoch(&log, &first);
@@ -99,6 +99,23 @@ IN_FOLDER(test_json) {
 IN_FOLDER(test_csv) {
   assert_string_equal(write_log("run.csv", first_values, second_values),
                       text_printf("%s\n", columns));
+}
+
+/* A second run cannot write the log of the first. A log without a header leaves no file. */
+IN_FOLDER(test_is_locked) {
+  TrainLog log = open_log("run.jsonl", false), other;
+  FAILS(train_log_open(&other, "run.jsonl", false, &error),
+        "cannot write run.jsonl: another run is writing it");
+  assert_int_equal(symlink("run.jsonl", "link"), 0);
+  FAILS(train_log_open(&other, "link", true, &error), "cannot write link: another run");
+  OK(train_log_close(&other, &error));
+  end(&log);
+  assert_files(1);
+  log = open_log("link", false);
+  header(&log);
+  end(&log);
+  assert_in(folder_read("run.jsonl"), "{\"kind\": \"run\"");
+  assert_files(2);
 }
 
 /* The old log stays until the run logs its first epoch. A run that ends earlier keeps it. */

@@ -1,11 +1,15 @@
-/* Writes each output file as a whole, and checks whether two paths are the same file.
+/* Decides where outputs go: checks whether two paths are the same file, replaces files as a whole,
+   and lets logs grow line by line.
 
-   A file gets its name only when it is complete. Whatever fails, the path holds either the whole
-   old file or the whole new file. The new content goes to a temporary file beside the target,
-   NAME.tmp.XXXXXX, which is renamed once it is complete on the disk. A replaced file's mode is
-   kept, and links are followed. A new file's mode follows the umask. A file that this user may not
-   write is not replaced, even if its folder would allow it. Devices, pipes, /dev/stdout and
-   /dev/fd/N are written in place. */
+   Links are followed, even if the file at their end does not exist yet, and stay links. A file that
+   is replaced gets its name only when it is complete. Whatever fails, the path holds either the
+   whole old file or the whole new file. The new content goes to a temporary file beside the target,
+   NAME.tmp.XXXXXX, which is renamed once it is complete on the disk. A replaced file's mode and,
+   as far as this user may give it away, its owner are kept. A new file's mode follows the umask. A
+   file that this user may not write is not replaced, even if its folder would allow it.
+
+   Devices and pipes are written in place. So are descriptors that are already open, such as
+   /dev/stdout, /dev/fd/3 and /proc/self/fd/3: they are appended to and never truncated. */
 #pragma once
 
 #include <limits.h>
@@ -26,18 +30,20 @@ typedef struct {
      for an input */
   const char *path;
   bool written; /* true for an output, false for an input */
+  bool lines;   /* true for an output of whole lines, which may be written to /dev/stdout */
 } NamedFile;
 
-/* Refuses a run whose output would destroy an input or another output. Call it before anything is
-   opened for writing. Returns false if an output and another of the files are the same file (by
-   device and inode), or would become the same new file. Character devices (/dev/null, a terminal)
-   and sockets are not compared, since writing there destroys nothing. */
+/* Refuses a run whose output would destroy an input or another output, and a run that would read
+   one pipe under two names. Call it before anything is opened for writing. Standard output and
+   standard error are outputs of every run. Two files are the same if they have the same device and
+   inode, or if neither exists and both would get the same name in the same folder. Character
+   devices (/dev/null, a terminal) and sockets are not compared, since writing there destroys
+   nothing. Returns false, with both names in *error, if a run is refused or if memory runs out. */
 bool same_file_check(const NamedFile *files, int count, Error *error);
 
 /* ---- files that are replaced whole ---------------------------------------------------------- */
 
-/* Returns true if the path is written in place: it is a device, a pipe, /dev/stdout or
-   /dev/fd/N. */
+/* Returns true if the path is written in place: it is a device, a pipe or an open descriptor. */
 bool output_is_in_place(const char *path);
 
 typedef struct TemporaryFile TemporaryFile;
@@ -66,10 +72,35 @@ bool atomic_file_close(AtomicFile *output, bool good, Error *error);
 /* Sets *error to "cannot write PATH" and errno's reason, and returns false. */
 bool atomic_file_failed(const AtomicFile *output, Error *error);
 
+/* ---- files that grow line by line ----------------------------------------------------------- */
+
+typedef struct {
+  FILE *file;            /* NULL until line_file_begin; the caller writes to it and flushes it */
+  const char *path;      /* the path as the caller gave it */
+  int descriptor;        /* the locked file, or -1 if the file is written in place */
+  bool created;          /* the file did not exist, and nothing was written to it */
+  char target[PATH_MAX]; /* the path after following links */
+} LineFile;
+
+/* Opens a file to which this process alone will add lines, and locks it. Changes no content: that
+   begins with line_file_begin. Returns false if another process holds the lock. If this succeeds,
+   line_file_close must follow. A device, a pipe or a descriptor is only tested. */
+bool line_file_open(LineFile *lines, const char *path, Error *error);
+
+/* Begins to write at the end of the file or, if `replace`, empties it first. Sets *last to the
+   file's last byte, or to EOF if the file is empty or written in place. Waits for the reader of a
+   pipe until a signal comes. */
+bool line_file_begin(LineFile *lines, bool replace, int *last, Error *error);
+
+/* Closes the file and, if line_file_open created it and line_file_begin was not called, removes it.
+   Returns false if the file could not be written. */
+bool line_file_close(LineFile *lines, Error *error);
+
 /* ---- standard output ------------------------------------------------------------------------ */
 
 /* Opens /dev/null in place of each standard stream that is closed, and makes standard output and
-   standard error wait for their readers (blocking). From now on a write fails, without a signal, if
+   standard error wait for their readers. A signal that ends the run ends the wait (interrupt.h),
+   unless the reader goes on within a second. From now on a write fails, without a signal, if
    the pipe is closed or the file is at its limit (ulimit -f). Call this once, before anything is
    opened or printed. */
 void standard_output_open(void);

@@ -68,8 +68,8 @@ void json_text(const char *text, FILE *file) {
       fputs("\\ufffd", file);
     else if (*text == '"' || *text == '\\')
       fprintf(file, "\\%c", *text);
-    else if ((unsigned char)*text < ' ' || *text == '<')
-      fprintf(file, "\\u%04x", (unsigned)*text);
+    else if (is_control(text) || *text == '<') /* U+0080 to U+009F are \xc2 and this code */
+      fprintf(file, "\\u%04x", (unsigned)(unsigned char)text[length - 1]);
     else
       fwrite(text, 1, (size_t)length, file);
   }

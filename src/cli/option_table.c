@@ -164,7 +164,7 @@ int option_table_files(const OptionTable *table, const void *options,
     const char *path;
     if (row->file == FILE_NONE) continue;
     for (int f = 0; count < OPTION_FILES && (path = row->kind->file(row, options, f)); f++)
-      list[count++] = (NamedFile){row->name, path, row->file == FILE_OUTPUT};
+      list[count++] = (NamedFile){row->name, path, row->file == FILE_OUTPUT, row->lines};
   }
   return count;
 }

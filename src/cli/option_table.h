@@ -43,6 +43,7 @@ struct OptionRow {
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* true if an output's name may also have no ending */
+  bool lines;                 /* true if an output has whole lines, which standard output may take */
   unsigned takers; /* bits for the commands that take the option; the program defines them */
   int resume;      /* whether a resumed run may change the value; the program defines the rules */
 };

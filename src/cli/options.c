@@ -177,7 +177,7 @@ static const OptionRow table[] = {
       .letter = 'q', .group = "output"),
   OUTPUT(log, "", FOR_TRAIN | FOR_SEEDS,
       "write one line per epoch to FILE, .jsonl or .csv",
-      WRITES("jsonl csv")),
+      WRITES("jsonl csv"), .lines = true),
   OUTPUT(plot, "", FOR_TRAIN | FOR_SEEDS,
       "draw loss and accuracy over the epochs as a PNG",
       WRITES("png")),
@@ -211,7 +211,7 @@ static const OptionRow table[] = {
       READS),
   OUTPUT(output, NULL, FOR_PREDICT,
       "write the predictions to FILE [standard output]",
-      WRITES("csv"), .may_lack_ending = true),
+      WRITES("csv"), .may_lack_ending = true, .lines = true),
   FLAG(probabilities, FOR_PREDICT,
       "with --predict, add the probability of every class"),
   FLAG(classify, FOR_CLASSIFY,
@@ -508,12 +508,17 @@ bool options_read_file(Options *options, const char *path, Error *error) {
   return read_config(options, file, path, false, error);
 }
 
-bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
+static bool read_text(Options *options, const char *text, const char *name, bool is_saved,
+                      Error *error) {
   if (!*text) return true; /* fmemopen does not accept an empty text */
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
   if (!file) return error_set(error, "cannot read the options in %s: %s", name, strerror(errno));
-  return read_config(options, file, name, true, error);
+  return read_config(options, file, name, is_saved, error);
+}
+
+bool options_read_text(Options *options, const char *text, const char *name, Error *error) {
+  return read_text(options, text, name, true, error);
 }
 
 ShortText options_gone_text(const Options *options, const char *path) {
@@ -537,6 +542,36 @@ void options_print_config(FILE *file, const Options *options, bool whole) {
   }
 }
 
+char *options_text(const Options *options, bool whole, Error *error) {
+  /* open_memstream would cut the text without an error if memory ran out. */
+  const size_t size = options_table.count * (OPTIONS_PATH + 64);
+  char *text = calloc(size, 1);
+  FILE *file = text ? fmemopen(text, size, "w") : NULL;
+  if (file) {
+    setbuf(file, NULL);
+    options_print_config(file, options, whole);
+  }
+  if (file && fclose(file) == 0) return text;
+  free(text);
+  return error_null(error, "out of memory");
+}
+
+bool options_survive(const Options *options, bool whole, const char *name, Error *error) {
+  Options loaded;
+  char *text = options_text(options, whole, error);
+  if (!text) return false;
+  options_default(&loaded);
+  const bool reads = text_is_utf8(text) ? read_text(&loaded, text, name, !whole, error)
+                                        : error_set(error, "not UTF-8");
+  free(text);
+  if (!reads) return false;
+  foreach_row (row, &options_table)
+    if (row->initial && (whole || options_is_saved(row)) && option_differs(row, &loaded, options))
+      return error_set(error, "--%s '%.150s' would be read back as '%.150s'", row->name,
+                       row->kind->get(row, options).text, row->kind->get(row, &loaded).text);
+  return true;
+}
+
 /* ---- the command line --------------------------------------------------------------------- */
 
 OptionsResult options_parse(int argc, char **argv, Options *options, Error *error) {
@@ -546,8 +581,11 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
   if (result == OPTIONS_RUN && options->config.count > 0) { /* parse again: argv overrides files */
     const PathList files = options->config;
     *options = before;
-    for (int i = 0; i < files.count; i++)
+    for (int i = 0; i < files.count; i++) {
+      const NamedFile file = {"config", files.path[i], false, false};
+      if (!same_file_check(&file, 1, error)) return OPTIONS_USAGE; /* it would wait for itself */
       if (!options_read_file(options, files.path[i], error)) return OPTIONS_FAILURE;
+    }
     result = option_table_parse(&options_table, argc, argv, options, &first, error);
   }
   if (result != OPTIONS_RUN) return result;

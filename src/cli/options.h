@@ -121,3 +121,11 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
 
 /* Prints a configuration file. If `whole`, also prints the options that a run does not save. */
 void options_print_config(FILE *file, const Options *options, bool whole);
+
+/* Returns a configuration file as text, or NULL if memory runs out. The caller frees the text. */
+char *options_text(const Options *options, bool whole, Error *error);
+
+/* Returns false if reading that text back from file `name` would change an option: a configuration
+   file cuts lines at 198 bytes and values at " ;" or " #", drops blanks at a value's end, and is
+   UTF-8. *error says which option. */
+bool options_survive(const Options *options, bool whole, const char *name, Error *error);

@@ -20,21 +20,6 @@ bool run_files_derived(const Options *o, int index, char *path) {
   return true;
 }
 
-/* Returns a run's options as text for a saved file, or NULL on failure. The caller frees it. */
-static char *saved_text(const Options *o, Error *error) {
-  /* open_memstream would cut the text without an error if memory ran out. */
-  const size_t size = options_table.count * (OPTIONS_PATH + 64);
-  char *text = calloc(size, 1);
-  FILE *file = text ? fmemopen(text, size, "w") : NULL;
-  if (file) {
-    setbuf(file, NULL);
-    options_print_config(file, o, false);
-  }
-  if (file && fclose(file) == 0) return text;
-  free(text);
-  return error_null(error, "out of memory");
-}
-
 bool run_files_save(const Trainer *trainer, const Options *o, const char *best, const char *path,
                     Error *error) {
   Checkpoint saved;
@@ -43,7 +28,7 @@ bool run_files_save(const Trainer *trainer, const Options *o, const char *best, 
   if (!trainer_checkpoint(trainer, &saved, error)) return false;
   if (saved.step > 0) /* within an epoch, --resume must keep the order of rows */
     now.training.resident = trainer->resident ? RESIDENT_YES : RESIDENT_NO;
-  saved.options = saved_text(&now, error);
+  saved.options = options_text(&now, false, error);
   saved.names = o->class_names;
   saved.activation = activation;
   const bool good = saved.options && (!*best || checkpoint_save(&saved, best, error)) &&
@@ -163,7 +148,7 @@ bool run_files_are_there(const Options *o, Error *error) {
    --seeds writes only files with derived names, and that --classify reads pictures. */
 static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
-  const int pictures = *o->show ? o->picture_count : 0;
+  const int pictures = o->picture_count;
   char(*derived)[DERIVED_PATH] = make_array(derived, NAMES);
   NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures);
   bool good = (derived && list) || error_too_large(error, "out of memory");
@@ -178,9 +163,9 @@ static bool no_file_is_lost(const Options *o, Error *error) {
     if (file->path == o->save && o->seeds) file->path = NULL;
   }
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
-    list[count++] = (NamedFile){"save", derived[i], true};
+    list[count++] = (NamedFile){"save", derived[i], true, false};
   for (int i = 0; good && i < pictures; i++)
-    list[count++] = (NamedFile){"classify", o->pictures[i], false};
+    list[count++] = (NamedFile){"classify", o->pictures[i], false, false};
   good = good && same_file_check(list, count, error);
   free(derived);
   free(list);
@@ -201,33 +186,21 @@ bool run_files_settle(Options *o, const Ranks *ranks, Error *error) {
   return rows_are_there(o, error);
 }
 
-/* Returns false if reading the saved options back would change them. In a configuration file, a
-   line has at most 198 bytes, loses blanks at its end, and is cut where ; or # follows a blank. */
-static bool can_be_loaded(const Options *o, const char *save, Error *error) {
-  Options loaded;
-  Error why = {.text = "not UTF-8"};
-  char *text = saved_text(o, error);
-  if (!text) return false;
-  options_default(&loaded);
-  const bool reads = text_is_utf8(text) && options_read_text(&loaded, text, save, &why);
-  const char *other = reads ? options_changed(&loaded, o, RANKS_FREE, RESUME_SAME) : NULL;
-  free(text);
-  return (reads && !other) ||
-         error_set(error, "cannot save %s with the names in its options: %s; use other names", save,
-                   other ? text_format("--%s would be another one", other).text : why.text);
-}
-
+/* Does not test the log, which train_log_open has opened. */
 bool run_files_can_be_written(const Options *o, Error *error) {
   const char *save = *o->save ? o->save : o->resume;
   char derived[DERIVED_PATH];
-  if (*save && !can_be_loaded(o, save, error)) return false;
+  Error why;
+  if (*save && !options_survive(o, false, save, &why))
+    return error_set(error, "cannot save %s with the names in its options: %s; use other names",
+                     save, why.text);
   if (*save && !o->seeds && !checkpoint_probe(save, error)) return false;
   for (int i = 0; run_files_derived(o, i, derived); i++)
     if (!checkpoint_probe(derived, error)) return false;
   foreach_row (row, &options_table) {
     const char *path = output_of(row, o);
-    if (path && path != o->save && path != o->output && !atomic_file_probe(path, error))
-      return false;
+    const bool is_other = path && path != o->save && path != o->output && path != o->log;
+    if (is_other && !atomic_file_probe(path, error)) return false;
   }
   return true;
 }
@@ -235,8 +208,7 @@ bool run_files_can_be_written(const Options *o, Error *error) {
 /* ---- what was written --------------------------------------------------------------------- */
 
 void run_files_say_wrote(Report *report, const char *path, const char *what) {
-  if (*path && !output_is_in_place(path))
-    report_note(report, "wrote    %s%s", text_shown(path).text, what);
+  if (*path && !output_is_in_place(path)) report_note(report, "wrote    %s%s", path, what);
 }
 
 void run_files_say_drew(Report *report, const EvaluateConfig *drawn) {

@@ -116,7 +116,6 @@ static bool train_all(Seeds *s, Error *error) {
                      ranks);
   s->epoch = make_array(s->epoch, s->runs.count * s->epochs);
   if (!s->epoch) return error_set(error, "out of memory");
-  train_log_open(&s->log, o->log, false);
   if (o->device != DEVICE_CPU && s->runs.ranks && !engine_cuda_take(s->runs.ranks, error))
     return false;
   return many_runs(&s->runs, error) && gather_networks(s, error) && say_all(s, error);
@@ -133,7 +132,8 @@ bool seeds_command(const Options *options, Ranks *ranks, Report *report, Error *
                       .keep = keep_network,
                       .context = &s},
              .epochs = options->training.epochs};
-  bool good = run_files_can_be_written(options, error) && train_all(&s, error);
+  bool good = train_log_open(&s.log, options->log, false, error) &&
+              run_files_can_be_written(options, error) && train_all(&s, error);
   good = train_log_close(&s.log, good ? error : NULL) && good;
   free(s.epoch);
   return good;

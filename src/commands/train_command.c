@@ -227,9 +227,9 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
     run_files_derived(options, 0, run.best);
   else
     run.evaluate.rows.path = NULL;
-  train_log_open(&run.log, options->log, *options->resume);
   run.results = make_array(run.results, options->training.epochs);
   bool good = (run.results || error_too_large(error, "out of memory")) &&
+              train_log_open(&run.log, options->log, *options->resume, error) &&
               (!is_first || run_files_can_be_written(options, error)) &&
               open_and_train(&run, error);
   good = train_log_close(&run.log, good ? error : NULL) && good;

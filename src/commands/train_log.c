@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/output.h"
-
 /* ---- columns ------------------------------------------------------------------------------ */
 
 static const char columns[] = "epoch,epochs,train_loss,train_accuracy,test_loss,test_accuracy,"
@@ -21,34 +19,35 @@ static double count_of(uint64_t rows) {
 /* ---- the file ----------------------------------------------------------------------------- */
 
 static bool fail(const TrainLog *log, Error *error) {
-  return error_set(error, "cannot write the log %s: %s", log->path, strerror(errno));
+  return error_set(error, "cannot write %s: %s", log->path, strerror(errno));
 }
 
-/* Writes the beginning of a new log, or ends the last line of an old log. Returns false if the old
-   log cannot be read. */
-static bool begin(TrainLog *log) {
-  const bool is_old = log->append && fseek(log->file, -1, SEEK_END) == 0;
-  const int last = is_old ? getc(log->file) : '\n';
-  if (last == EOF) return false;
-  if (is_old) fseek(log->file, 0, SEEK_END);
-  if (last != '\n') putc('\n', log->file);
-  if (log->csv && !is_old) fprintf(log->file, "%s\n", columns);
+/* Writes the beginning of a new log, or ends the last line of an old log. */
+static bool begin(TrainLog *log, Error *error) {
+  int last;
+  if (!line_file_begin(&log->lines, !log->append, &last, error)) return false;
+  if (last != EOF && last != '\n') putc('\n', log->lines.file);
+  if (log->csv && last == EOF) fprintf(log->lines.file, "%s\n", columns);
   return true;
 }
 
-void train_log_open(TrainLog *log, const char *path, bool append) {
+bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) {
   const char *ending = strrchr(path, '.');
-  *log = (TrainLog){path, append, ending && strcmp(ending, ".csv") == 0, NULL};
+  *log = (TrainLog){.path = "", .append = append, .csv = ending && strcmp(ending, ".csv") == 0};
+  if (*path && !line_file_open(&log->lines, path, error)) return false;
+  log->path = path;
+  return true;
 }
 
 /* Ends the line (in JSON, also its object) and flushes the line to the file. */
 static bool end_line(const TrainLog *log, Error *error) {
-  fputs(log->csv ? "\n" : "}\n", log->file);
-  return (fflush(log->file) == 0 && !ferror(log->file)) || fail(log, error);
+  FILE *file = log->lines.file;
+  fputs(log->csv ? "\n" : "}\n", file);
+  return (fflush(file) == 0 && !ferror(file)) || fail(log, error);
 }
 
 bool train_log_close(TrainLog *log, Error *error) {
-  return !log->file || fclose(log->file) == 0 || fail(log, error);
+  return !log->path || !*log->path || line_file_close(&log->lines, error);
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -66,25 +65,23 @@ static void field(FILE *file, const char *name, const char *value, bool is_text)
 
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
   if (!*log->path) return true;
-  if (!log->file) {
-    log->file = fopen(log->path, log->append ? "a+e" : "we");
-    if (!log->file || !begin(log)) return fail(log, error);
-  }
-  if (log->csv) return fflush(log->file) == 0 || fail(log, error);
-  fputs("{\"kind\": \"run\"", log->file);
-  field(log->file, "version", MLP_TRAIN_VERSION, true);
-  field(log->file, "device-in-use", engine->device, true);
-  field(log->file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
-  field(log->file, "fusion-reason", engine->reason, true);
+  if (!log->lines.file && !begin(log, error)) return false;
+  FILE *file = log->lines.file;
+  if (log->csv) return fflush(file) == 0 || fail(log, error);
+  fputs("{\"kind\": \"run\"", file);
+  field(file, "version", MLP_TRAIN_VERSION, true);
+  field(file, "device-in-use", engine->device, true);
+  field(file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
+  field(file, "fusion-reason", engine->reason, true);
   Options used = *o; /* a copy, which gets a number for --lr auto */
   used.training.schedule.rate = options_rate(o);
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
     const ShortText value = row->kind->get(row, &used);
     if (row->kind == &option_yes_no)
-      field(log->file, row->name, strcmp(value.text, "yes") == 0 ? "true" : "false", false);
+      field(file, row->name, strcmp(value.text, "yes") == 0 ? "true" : "false", false);
     else
-      field(log->file, row->name, value.text, !row->kind->is_number);
+      field(file, row->name, value.text, !row->kind->is_number);
   }
   return end_line(log, error);
 }
@@ -93,9 +90,10 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
   if (!*log->path || log->csv || !file->path) return true;
   char *text = data_to_json(&file->data);
   if (!text) return error_set(error, "no memory for the log %s", log->path);
-  fprintf(log->file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
-  json_text(file->path, log->file);
-  fprintf(log->file, ", %.*s", (int)strlen(text) - 2, text + 1); /* the text without its braces */
+  fprintf(log->lines.file, "{\"kind\": \"data\", \"role\": \"%s\", \"file\": ", role);
+  json_text(file->path, log->lines.file);
+  fprintf(log->lines.file, ", %.*s", (int)strlen(text) - 2,
+          text + 1); /* the text without its braces */
   free(text);
   return end_line(log, error);
 }
@@ -113,17 +111,18 @@ bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
       val[1],           val[2],           val[3],        (double)r->seed}; /* NAN means no value */
   const char *name = columns;
   if (!*log->path) return true;
-  if (!log->csv) fprintf(log->file, "{\"kind\": \"%s\"", r->train_rows > 0 ? "epoch" : "test");
+  if (!log->csv)
+    fprintf(log->lines.file, "{\"kind\": \"%s\"", r->train_rows > 0 ? "epoch" : "test");
   for (int i = 0; i < COLUMNS; i++) {
     const int length = (int)strcspn(name, ",");
     if (!log->csv)
-      fprintf(log->file, ", \"%.*s\": ", length, name);
+      fprintf(log->lines.file, ", \"%.*s\": ", length, name);
     else if (i > 0)
-      putc(',', log->file);
+      putc(',', log->lines.file);
     fputs(isfinite(values[i]) ? number_text(values[i], i == LEARNING_RATE).text
           : log->csv          ? ""
                               : "null",
-          log->file);
+          log->lines.file);
     name += length + 1;
   }
   return end_line(log, error);

@@ -8,24 +8,27 @@
    The numbers of an epoch are named as in EpochResult. Names of validation results begin with val_;
    if there are validation rows, the test results are NAN. A number can be read back bit for bit
    (the learning rate as a float32). NAN and infinity are null in JSON and empty in CSV. A line
-   is in the file when its function returns, so a run that is killed loses no line. The file is
-   opened for the first header, so a run that fails earlier leaves an old log unchanged.
+   is in the file when its function returns, so a run that is killed loses no line. An old log is
+   emptied for the first header, so a run that fails earlier leaves it unchanged. The file is locked
+   as long as the log is open, so that two runs do not mix their lines.
 
    The functions do nothing if the log has no path. They return false with *error set if the file
    cannot be written. */
 #pragma once
 
+#include "base/output.h"
 #include "cli/options.h"
 
 typedef struct {
-  const char *path; /* the file's name, not copied; "" if there is no log */
+  const char *path; /* the file's name, not copied; "" if there is no log or it is not open */
   bool append, csv;
-  FILE *file; /* NULL before the first header */
+  LineFile lines; /* lines.file is NULL before the first header */
 } TrainLog;
 
-/* Prepares a log that replaces the file or, if `append`, continues it. A continued log ends a line
-   that was cut short, and does not repeat the column names of a .csv file. */
-void train_log_open(TrainLog *log, const char *path, bool append);
+/* Opens a log that replaces the file or, if `append`, continues it. A continued log ends a line
+   that was cut short, and does not repeat the column names of a .csv file. Returns false if another
+   run writes to the file. */
+bool train_log_open(TrainLog *log, const char *path, bool append, Error *error);
 
 /* Writes the options and the device of the run. Call it once the first epoch has ended, before
    anything else is logged. Call it again if the run continues on another device; the epochs that

@@ -1,7 +1,6 @@
 /* The scorecard, and the points in the format of Gradescope. */
 #include "exercise/exercise.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -150,8 +149,13 @@ bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[
       json_pack("{s:f, s:s+, s:s, s:s, s:o}", "score", rounded(points), "output", card, said.text,
                 "output_format", "text", "visibility", "visible", "tests", tests);
   if (!all) return error_set(error, "no memory for %s", path);
-  const bool written = json_dump_file(all, path, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
-  const int reason = errno;
+  AtomicFile output;
+  bool good = atomic_file_open(&output, path, error);
+  if (good) {
+    good = json_dumpf(all, output.file, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0 ||
+           atomic_file_failed(&output, error);
+    good = atomic_file_close(&output, good, error);
+  }
   json_decref(all);
-  return written || error_set(error, "cannot write %s: %s", path, strerror(reason));
+  return good;
 }

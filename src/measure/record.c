@@ -53,16 +53,14 @@ static bool failed(const char *what, const char *path, Error *error) {
 
 static bool write_line(const Record *record, const json_t *line, Error *error) {
   enum { DIGITS = 7 };
-  json_dumpf(line, record->file, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
-  putc('\n', record->file);
-  return (fflush(record->file) == 0 && !ferror(record->file)) ||
-         failed("write", record->path, error);
+  FILE *file = record->output.file;
+  json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
+  putc('\n', file);
+  return (fflush(file) == 0 && !ferror(file)) || atomic_file_failed(&record->output, error);
 }
 
 bool record_create(Record *record, const char *path, Error *error) {
-  record->path = path;
-  record->file = path ? fopen(path, "w") : NULL;
-  return record->file || !path || failed("create", path, error);
+  return !path || atomic_file_open(&record->output, path, error);
 }
 
 static bool append(Record *record, json_t *line, Error *error) {
@@ -73,7 +71,7 @@ static bool append(Record *record, json_t *line, Error *error) {
 
 void record_add(Record *record, json_t *line) {
   Error *failure = &record->failure;
-  if (!*failure->text && append(record, line, failure) && record->file)
+  if (!*failure->text && append(record, line, failure) && record->output.file)
     write_line(record, line, failure);
 }
 
@@ -110,8 +108,7 @@ void record_add_machine(Record *record, const char *device, const char *driver, 
 
 bool record_close(Record *record, bool good, Error *error) {
   good = good && record_good(record, error);
-  if (record->file && fclose(record->file) != 0 && good)
-    good = failed("write", record->path, error);
+  if (record->output.file) good = atomic_file_close(&record->output, good, error);
   json_decref(record->lines);
   *record = (Record){0};
   return good;
@@ -179,10 +176,10 @@ void record_print_machine(const Record *record, const char *title, FILE *file, b
   fprintf(file, "%s\n", text_of(m, "date"));
   if (*text_of(m, "name")) fprintf(file, "- %s\n", text_of(m, "name"));
   foreach_of (line, record, "machine", NULL)
-    fprintf(file, "- command %s%s%s\n", quote, text_of(line, "command"), quote);
+    fprintf(file, "- command %s%s%s\n", quote, text_shown(text_of(line, "command")).text, quote);
   foreach_of (line, record, "peers", NULL)
-    fprintf(file, "- peers %s: %s%s%s\n", text_of(line, "name"), quote, text_of(line, "command"),
-            quote);
+    fprintf(file, "- peers %s: %s%s%s\n", text_shown(text_of(line, "name")).text, quote,
+            text_shown(text_of(line, "command")).text, quote);
   if (*text_of(m, "sources"))
     fprintf(file, "- sources %s%s%s\n", quote, text_of(m, "sources"), quote);
 }
@@ -194,7 +191,7 @@ void table_heading(FILE *file, bool markdown, const char *text) {
 static ShortText cell_of(const Table *t, const TableColumn *c, const json_t *row) {
   if (c->cell) return c->cell(&(TableCell){row, t->record});
   const char *text = json_string_value(json_object_get(row, c->key));
-  if (text || c->left) return text_format("%s", text ? text : "");
+  if (text || c->left) return text_shown(text ? text : "");
   const double value = number_of(row, c->key) / (c->per != 0 ? c->per : 1);
   const char *format = c->small && value < 0.0995 ? c->small : c->format;
   return format && isfinite(value) ? text_format(format, value) : text_of_number(value);

@@ -16,14 +16,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/error.h"
+#include "base/output.h"
 #include "base/text.h"
 
 typedef struct {
-  json_t *lines;    /* JSON array of the lines; NULL if there are none */
-  FILE *file;       /* record_add also writes lines to this file, unless it is NULL */
-  const char *path; /* the file's path, owned by the caller */
-  Error failure;    /* the first error of adding or writing a line, or "" */
+  json_t *lines;     /* JSON array of the lines; NULL if there are none */
+  AtomicFile output; /* record_add also writes lines to output.file, unless it is NULL */
+  Error failure;     /* the first error of adding or writing a line, or "" */
 } Record;
 
 json_t *record_line(const char *kind);
@@ -39,7 +38,8 @@ bool text_is(const json_t *line, const char *key, const char *text);
 /* Returns true if the key has the same text or number in both lines, or is missing in both. */
 bool line_same(const json_t *a, const json_t *b, const char *key);
 
-/* Creates the file to which record_add writes lines. A NULL path means no file. */
+/* Creates the file to which record_add writes lines. The file `path` gets them when record_close
+   finds the record complete. A NULL path means no file. */
 bool record_create(Record *record, const char *path, Error *error);
 /* Adds the line, which the record then owns, and writes it. record_good reports failures. */
 void record_add(Record *record, json_t *line);
@@ -57,7 +57,8 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` wrote. If `check` is not NULL, it checks each line. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
-/* Closes the file and frees the lines. Returns true if `good` and all lines were written. */
+/* Closes the file and frees the lines. If `good` is false, an older file keeps its content. Returns
+   true if `good` and all lines were written. */
 bool record_close(Record *record, bool good, Error *error);
 
 /* Returns the first matching line of a kind at index *at or later, or NULL. Sets *at to the index

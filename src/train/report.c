@@ -12,6 +12,8 @@ Report report_open(bool quiet) {
   return (Report){.quiet = quiet, .shows_progress = !quiet && isatty(STDOUT_FILENO), .percent = -1};
 }
 
+enum { LINE = 1 << 12 }; /* bytes of a line, including its end; a longer line is cut */
+
 static void clear_progress(Report *report) {
   if (report->percent >= 0) fputs("\r\033[K", stdout);
   report->percent = -1;
@@ -22,14 +24,23 @@ bool report_good(const Report *report, Error *error) {
   return !report->failed && standard_output_flush(error);
 }
 
+/* A line may quote the names of files, which may hold commands for a terminal. */
+static void print_line(FILE *file, const char *line) {
+  enum { ESCAPED = 4 }; /* bytes that a byte of the line takes at most */
+  char shown[ESCAPED * LINE];
+  text_printable(shown, sizeof shown, line);
+  fprintf(file, "%s\n", shown);
+}
+
 void report_result(Report *report, const char *format, ...) {
+  char line[LINE];
   if (report->failed) return;
   clear_progress(report);
   va_list arguments;
   va_start(arguments, format);
-  vprintf(format, arguments);
+  vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
-  putchar('\n');
+  print_line(stdout, line);
   report->failed = !standard_output_flush(&report->error);
 }
 
@@ -80,7 +91,7 @@ void report_remark(void *context, const char *line) {
     return;
   }
   clear_progress(report);
-  fprintf(stderr, "mlp-train: note: %s\n", line);
+  print_line(stderr, text_format("mlp-train: note: %s", line).text);
 }
 
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
@@ -127,14 +138,14 @@ bool report_data(Report *report, const Trainer *t) {
   const TrainerConfig *c = &t->config;
   const DataSummary *judge = &t->judge.data;
   if (report->has_data || t->train.data.rows == 0) return false;
-  report_note(report, "data     %s: %s, %s", text_shown(c->train).text,
-              data_text(&t->train.data).text, t->resident ? "resident" : "streamed every epoch");
+  report_note(report, "data     %s: %s, %s", c->train, data_text(&t->train.data).text,
+              t->resident ? "resident" : "streamed every epoch");
   if (t->judge.path && judge->rows > 0)
-    report_note(report, "data     %s: %" PRIu64 " %srows%s", text_shown(t->judge.path).text,
-                judge->rows, c->hold_out > 0 ? "other " : "",
+    report_note(report, "data     %s: %" PRIu64 " %srows%s", t->judge.path, judge->rows,
+                c->hold_out > 0 ? "other " : "",
                 t->judged_by == JUDGED_BY_VALIDATION ? " for validation" : "");
   if (t->judge.path != c->test)
-    report_note(report, "data     %s", c->test ? text_shown(c->test).text : "no test file");
+    report_note(report, "data     %s", c->test ? c->test : "no test file");
   data_compare(c->train, &t->train.data, NULL, report_remark, report);
   if (t->before.rows > 0 && !data_are_equal(&t->before, &t->train.data))
     report_remark(report, text_format("%.300s: the saved run had other rows or another order%s",

@@ -58,8 +58,6 @@ static bool check_once(const Trainer *t, Error *error) {
     why = text_format("--resident no reads it in every epoch");
   else if (c->hold_out > 0)
     why = text_format("--validation %g reads it twice", c->hold_out);
-  else if (!trains && t->judge.path && strcmp(c->train, t->judge.path) == 0)
-    why = text_format("--%s is the same", trainer_judge_option(t));
   else if (!judges && judge_is_last && c->rereads_test)
     why = text_format("--%s reads it again", c->rereads_test);
   return !*why.text || error_set(error, "--%s can be read only once, but %s: give it a file",

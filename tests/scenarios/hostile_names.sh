@@ -33,5 +33,5 @@ done
 case_ 'a log of any names can be read'
 cp train.csv "$name.csv"
 ok $T --epochs 1 --train "$name.csv" --log log.jsonl
-[ "$(value train log.jsonl)" = $'\xc2\x9b31m\\ufffd\\ufffd.csv' ]
+[ "$(value train log.jsonl)" = '\u009b31m\ufffd\ufffd.csv' ]
 iconv -f UTF-8 -t UTF-16 log.jsonl >utf16

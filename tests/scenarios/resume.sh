@@ -59,8 +59,8 @@ while IFS='|' read -r text name; do
 done <<END
 new.st:|.//${path#./}
 not UTF-8|t\xff.csv
---train would be another one|a ;b
---train would be another one|a 
+--train 'a ;b' would be read back as 'a'|a ;b
+--train 'a ' would be read back as 'a'|a 
 new.st:|a\nb
 END
 absent new.st

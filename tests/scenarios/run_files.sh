@@ -51,7 +51,7 @@ for picture in plot weights confusion; do
 done
 [ -L full.png ]
 for log in full.csv full.jsonl; do
-  fails 1 "cannot write the log $log: No space left on device" $T --epochs 3 --log $log --save whole.st
+  fails 1 "cannot write $log: No space left on device" $T --epochs 3 --log $log --save whole.st
   said '; whole.st holds the network of epoch 1'
   ok --resume whole.st --epochs 3
   same whole.st twin.st
