@@ -35,3 +35,29 @@ cp train.csv "$name.csv"
 ok $T --epochs 1 --train "$name.csv" --log log.jsonl
 [ "$(value train log.jsonl)" = '\u009b31m\ufffd\ufffd.csv' ]
 iconv -f UTF-8 -t UTF-16 log.jsonl >utf16
+
+case_ 'names of written files'
+hostile=$commands$'\xc2\x9b31m' # UTF-8, so that --save takes it
+shown='\x1b]0;owned\x07\x1b[2J\xc2\x9b31m'
+shows() { # COUNT PROGRAM ARGUMENT...: COUNT lines of the output have the name with escapes, and no line has others
+  "${@:2}" >out 2>err </dev/null
+  [ -z "$(cat out err | sed 's/\xc2\xb1//g' | tr -d '\n -~')" ] || die "not printable: $(cat -v out err)"
+  [ "$(grep -cF "$shown" out)" = "$1" ] || die "$(cat out)"
+}
+cp train.csv "$hostile.csv"
+shows 3 "$MLP" $T --epochs 1 --train "$hostile.csv" --plot "$hostile.png" --log "$hostile.jsonl"
+shows 2 "$MLP" $T --epochs 1 --seeds 2 --save "$hostile.st"
+digits 100 50
+CUDA_VISIBLE_DEVICES='' shows 1 "$PROGRAMS/mlp-bench" --train digits_train.csv --test digits_test.csv --hidden 4 \
+  --batches 64 --epochs 1 --json "$hostile"
+shows 1 "$PROGRAMS/mlp-bench" --from "$hostile"
+rm "$hostile" && mkdir "$hostile"
+shows 2 "$PROGRAMS/mlp-digits" --train-rows 2 --test-rows 2 --output-dir "$hostile"
+
+case_ 'a configuration file reads back as the options that it was made from'
+prints 1 '^train = a;b#c d$' --train 'a;b#c d' --dry-run
+cp out back.conf
+ok --config back.conf --dry-run
+same out back.conf
+for name in 'a ;b' 'a #b' 'a ' $'a\nb' $'a\xff'; do refuses 1 '' --train "$name" --dry-run; done
+refuses 1 "--train 'a ;b' would be read back as 'a'" --train 'a ;b' --dry-run

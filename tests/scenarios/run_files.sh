@@ -91,6 +91,32 @@ ln -s run.jsonl to-run.jsonl
 ok $T --epochs 1 --log to-run.jsonl
 [ -L to-run.jsonl ] && [ "$(wc -l <run.jsonl)" = 4 ]
 
+case_ 'two runs do not write one log'
+env --default-signal=INT "$MLP" $T --epochs 1000000 --log shared.csv >running 2>&1 &
+pid=$!
+until_ test -s shared.csv
+refuses 1 'cannot write ./shared.csv: another run is writing it' $T --epochs 2 --log ./shared.csv --save never.st
+absent never.st
+kill -INT $pid
+finish
+[ $status = 130 ]
+[ "$(sort -t , -n -u -k 1,1 shared.csv | wc -l)" = "$(wc -l <shared.csv)" ]
+ok $T --epochs 2 --log shared.csv
+[ "$(wc -l <shared.csv)" = 3 ]
+fails 1 'nothing.csv does not exist' $T --train nothing.csv --log new.csv
+absent new.csv
+
+case_ 'a file that root replaces stays its owner'"'"'s'
+if [ "$(id -u)" != 0 ]; then
+  skip_ 'only root may give a file to another user'
+else
+  touch owned.{st,png,csv}
+  chown 1234:5678 owned.*
+  chmod 640 owned.*
+  ok $T --epochs 1 --save owned.st --plot owned.png --log owned.csv
+  [ "$(stat -c '%u:%g %a %F' owned.* | uniq)" = '1234:5678 640 regular file' ]
+fi
+
 case_ 'a closed standard stream writes into no other file'
 rm -f run.jsonl net.st
 "$MLP" $T --epochs 2 --log run.jsonl --save net.st <&- >&-
