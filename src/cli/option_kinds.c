@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,16 +129,19 @@ const OptionKind option_choice = {set_choice, get_choice, NULL, false};
 
 double option_share(const char *text) {
   char *end;
+  errno = 0;
   double share = strtod(text, &end);
+  if (share == 0 && errno == ERANGE) share = DBL_MIN; /* 1e-999 is not 0 */
   if (*end == '%') share /= 100, end++;
   return isdigit((unsigned char)text[strspn(text, "-.")]) && !*end ? share : NAN;
 }
 
 static bool set_path(const OptionRow *row, const char *value, void *options, Error *error) {
   const double share = row->kind == &option_share_or_path ? option_share(value) : NAN;
-  if (share < 0 || share > row->high)
-    return error_set(error, "--%s must be a share from 0 to %g, or the name of a file, not '%s'",
-                     row->name, row->high, value);
+  if (share < 0 || share > row->high || (share > 0 && share < row->low))
+    return error_set(error,
+                     "--%s must be 0, a share from %g to %g, or the name of a file, not '%s'",
+                     row->name, row->low, row->high, value);
   if (!value[0])
     return error_set(error, "--%s must be %s, not ''", row->name,
                      row->kind == &option_name ? "a text" : "the name of a file");

@@ -139,7 +139,7 @@ static const OptionRow table[] = {
   ROW(validation, "FILE", "0", option_share_or_path, TRAINING, RESUME_ROWS,
       "CSV file to judge by after each epoch instead of --test, or the share of the training rows, "
       "as 0.1 or 10%, that is held out for this",
-      READS, .high = 0.9),
+      READS, RANGE(1e-9, 0.9)), /* a smaller share is not one row of the most that a run may have */
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),

@@ -19,7 +19,8 @@ typedef struct {
 } Searched;
 
 typedef struct {
-  int number; /* number of the trial, counted from 1: its place among the drawn trials */
+  int number;           /* number of the trial, counted from 1: its place among the drawn trials */
+  uint64_t combination; /* of the lists' values */
   Value value[OPTIONS_MOST];
   Checkpoint at;   /* the state of training, if the trial may continue in a later round */
   double accuracy; /* on the validation rows after the last epoch; -1 if training diverged */
@@ -64,8 +65,12 @@ static bool add_value(Searched *to, char *text, Error *error) {
   if (high) *high++ = '\0';
   if (!keep_value(to, text, error) || (high && !keep_value(to, high, error))) return false;
   if (!high) return true;
-  to->low = strtod(text, NULL);
-  to->high = strtod(high, NULL);
+  char *low_end, *high_end;
+  to->low = strtod(text, &low_end);
+  to->high = strtod(high, &high_end);
+  if (*low_end || *high_end)
+    return error_set(error, "--sweep: the range of --%s must begin and end with a number, not '%s'",
+                     to->row->name, *low_end ? text : high);
   return (to->low < to->high && (to->low > 0 || !rest)) ||
          error_set(error, "--sweep: the range of --%s must begin below its end%s", to->row->name,
                    rest ? ", and above 0" : "");
@@ -103,8 +108,9 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-/* Draws a random value from each range. Takes combination number `at` of the lists' values. */
-static void draw_trial(const Sweep *s, Trial *t, uint64_t at) {
+/* Draws a random value from each range. Takes the trial's combination of the lists' values. */
+static void draw_trial(const Sweep *s, Trial *t) {
+  uint64_t at = t->combination;
   for (int i = 0; i < s->count; i++) {
     const Searched *from = &s->searched[i];
     const uint64_t stream = 0x7377656570u /* "sweep" */, counter = (uint64_t)t->number << 8;
@@ -130,12 +136,35 @@ static ShortText list_values(const Sweep *s, const Trial *t) {
   return list;
 }
 
+/* Returns the combination of trial `i` of `lists` combinations, each as likely as another. The
+   first `lists` trials have different combinations. */
+static uint64_t draw_combination(const Sweep *s, int i, uint64_t lists) {
+  const uint64_t seed = s->runs.options->training.seed, stream = 0x636f6d62696e65u /* "combine" */;
+  if (lists <= UINT32_MAX)
+    return random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists, seed);
+  for (uint64_t counter = (uint64_t)i << 32;; counter++) {
+    const RandomWords w = random_words(seed, stream, counter);
+    const uint64_t at = ((uint64_t)w.word[1] << 32 | w.word[0]) % lists; /* lists <= 2^40 */
+    int before = 0;
+    while (before < i && s->trials[before].combination != at) before++;
+    if (before == i) return at;
+  }
+}
+
 /* Sets *o to the trial's options, as if a command line gave them. */
 static bool make_options(const Sweep *s, const Trial *t, Options *o, Error *error) {
   *o = *s->runs.options;
   for (int i = 0; i < s->count; i++)
     s->searched[i].row->kind->set(s->searched[i].row, t->value[i].text, o, NULL);
   return options_check(o, error);
+}
+
+/* Returns false if --names does not fit the trial's --classes. */
+static bool has_names(const Options *o, Error *error) {
+  char *names = NULL;
+  const bool good = class_names_read(o->names, o->training.classes, &names, error);
+  free(names);
+  return good;
 }
 
 static bool draw_trials(Sweep *s, int trials, Error *error) {
@@ -146,7 +175,6 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
   for (int i = 0; i < s->count; i++) {
     ranges |= s->searched[i].ranges;
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
-    if (lists > UINT32_MAX) lists = UINT32_MAX;
   }
   s->trial_count = trials ? trials : ranges ? TRIALS : TRIALS_MOST;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
@@ -154,10 +182,9 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
   if (!s->trials) return error_set(error, "out of memory");
   for (int i = 0; i < s->trial_count; i++) {
     s->trials[i].number = i + 1;
-    draw_trial(s, &s->trials[i],
-               random_permute((uint32_t)((uint64_t)i % lists), (uint32_t)lists,
-                              s->runs.options->training.seed));
-    if (!make_options(s, &s->trials[i], &o, &why))
+    s->trials[i].combination = draw_combination(s, i, lists);
+    draw_trial(s, &s->trials[i]);
+    if (!make_options(s, &s->trials[i], &o, &why) || !has_names(&o, &why))
       return error_set(error, "--sweep tries%s: %.300s", list_values(s, &s->trials[i]).text,
                        why.text);
   }

@@ -51,4 +51,16 @@ refusals 1 $S --sweep <<'END'
 --lr must be |lr=high,low
 --sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
 --sweep: the range of --lr must begin below its end, and above 0|lr=0:0.2:log
+--sweep: the range of --lr must begin and end with a number, not 'auto'|lr=auto:0.5
+--sweep: the range of --lr must begin and end with a number, not 'auto'|lr=0.1:auto
+--sweep tries --classes 3: --names: 2 names, but the network has 3 classes|classes=2,3 --names a,b
 END
+
+case_ 'every combination of many is as likely as another' # 22^8 combinations are more than 2^32
+list() { seq -s , "$1" "$2" "$3" | sed 's/,$//'; } # 22 values
+run $S --batch 300 --epochs 1 --trials 48 --sweep "lr=$(list 0.01 0.001 0.031),momentum=$(list 0.1 0.01 0.31),lr-decay=$(
+  list 0.1 0.01 0.31),weight-decay=$(list 0.001 0.001 0.022),label-smoothing=$(list 0.1 0.01 0.31),ema=$(
+  list 0.1 0.01 0.31),batch=$(list 100 1 121),hidden=$(list 4 1 25)"
+[ $status = 0 ]
+grep -oE -- '--hidden [0-9]+' out | sort -u >drawn # of the ten trials shown
+[ "$(wc -l <drawn)" -ge 5 ] || die "only $(cat drawn)"
