@@ -194,6 +194,38 @@ TEST(test_harness_catches) {
   assert_in(text_of(table, "reason"), "give a smaller --size");
 }
 
+static const char *refuse_large(const LabCall *call) {
+  return plane(call->size) > 500 ? "it would take minutes" : NULL;
+}
+
+static const char *refuse_small(const LabCall *call) {
+  return plane(call->size) < 500 ? "it has nothing to divide" : NULL;
+}
+
+TEST(test_rungs_of_other_sizes) {
+  needs_device();
+  const LabRung rungs[] = {{"slow", "", copy_right, NULL, .refuse = refuse_large},
+                           {"first", "", copy_right, NULL, .kind = LAB_RUNG},
+                           {"last", "", copy_right, NULL, .kind = LAB_RUNG},
+                           {"large", "", copy_right, NULL, .refuse = refuse_small},
+                           {"library", "", copy_right, NULL, .kind = LAB_LIBRARY}};
+  const LabTopic topic = topic_of(rungs, LENGTH(rungs)); /* its first size is 100 x 10 */
+  static const struct {
+    LabSize size;
+    const char *rows[4];
+  } cases[] = {{{{10, 10, 1}}, {"slow", "last", "library"}},
+               {{{200, 10, 1}}, {"large", "library"}}};
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    json_t *table = measure(&topic, 0, cases[i].size, (LabHow){.last = true, .seed = 1});
+    const json_t *rows = json_object_get(table, "rows");
+    size_t count = 0;
+    for (; cases[i].rows[count]; count++)
+      assert_string_equal(text_of(json_array_get(rows, count), "rung"), cases[i].rows[count]);
+    assert_int_equal(json_array_size(rows), count);
+    json_decref(table);
+  }
+}
+
 static const int64_t edges[] = {1,   2,   3,   7,   31,  32,   33,   61,   64,   127,
                                 128, 129, 255, 257, 997, 1023, 1024, 1025, 4099, 65537};
 enum { EDGES = LENGTH(edges), SIZES = EDGES + 1 + 12 };

@@ -91,9 +91,122 @@ __global__ void __launch_bounds__(THREADS)
   if (bin < bins) atomicAdd(d_counts + bin, 1u);
 }
 
-/* Counts in shared memory, then adds the counts to d_counts. Grid: as many blocks as fit at once. A
-   lane counts in copy number (lane mod copies) of the bins. At the end each thread sums a bin over
-   all copies. Neighbouring lanes start at different copies, which are in different banks. */
+/* ---- 2. coarse bins ----------------------------------------------------------------------------
+   A coarse bin is a range of 2^shift neighbouring bins. The values are first sorted by coarse bin,
+   by one pass of a radix sort. Then each coarse bin has a block to itself, which counts its values
+   in shared memory. No two blocks share a bin, so their counts side by side are the result, and
+   there may be far more bins than fit into a block's shared memory. The price is bytes: values are
+   read for the counts of coarse bins, read and written by the sort, and read again, 16 bytes each
+   instead of 4. */
+constexpr int COARSE = THREADS;                     /* coarse bins; one thread has each */
+constexpr int MOST_PER_COARSE = MOST_BINS / COARSE; /* bins of a coarse bin */
+
+/* Returns the smallest shift with which 2^shift bins per coarse bin are enough. */
+int coarse_shift(int64_t bins) {
+  int shift = 0;
+  while (ceil_div(bins, (int64_t)1 << shift) > COARSE) shift++;
+  return shift;
+}
+
+/* Grid: as many blocks as fit at once; a block has every gridDim.x-th group of THREADS values. If
+   SCATTERS is false, it counts its values of each coarse bin into its line of d_lines (blocks,
+   COARSE). If SCATTERS is true, this line has the places where the block's values of each coarse
+   bin begin, and the block puts its values there. */
+template <bool SCATTERS>
+__global__ void __launch_bounds__(THREADS, RESIDENT)
+    sort_coarse(const float *d_values, int64_t count, uint32_t *d_lines, float *d_sorted, int bins,
+                int shift) {
+  __shared__ uint32_t next[COARSE];
+  uint32_t *const line = d_lines + (int64_t)blockIdx.x * COARSE + threadIdx.x;
+  next[threadIdx.x] = SCATTERS ? *line : 0;
+  __syncthreads();
+  for (int64_t i = lab_thread(THREADS); i < count; i += (int64_t)gridDim.x * THREADS) {
+    const float x = d_values[i];
+    const int bin = bin_of(x, bins);
+    if (bin == bins) continue;
+    const uint32_t place = atomicAdd(next + (bin >> shift), 1u);
+    if (SCATTERS) d_sorted[place] = x;
+  }
+  __syncthreads();
+  if (!SCATTERS) *line = next[threadIdx.x];
+}
+
+/* Makes places of the counts. Block: one for all. Thread: a coarse bin, in all lines. A value's
+   place is after all values of smaller coarse bins, and after those that smaller blocks have of its
+   own coarse bin. d_starts (COARSE + 1) gets the place of each coarse bin's first value. */
+__global__ void __launch_bounds__(COARSE)
+    place_coarse(uint32_t *d_lines, int lines, uint32_t *d_starts) {
+  __shared__ uint32_t end[COARSE];
+  const int t = threadIdx.x;
+  uint32_t mine = 0;
+#pragma unroll 8
+  for (int i = 0; i < lines; i++) mine += d_lines[(int64_t)i * COARSE + t];
+  end[t] = mine;
+  for (int step = 1; step < COARSE; step *= 2) { /* prefix sums (Hillis and Steele 1986) */
+    __syncthreads();
+    const uint32_t before = t >= step ? end[t - step] : 0;
+    __syncthreads();
+    end[t] += before;
+  }
+  uint32_t place = end[t] - mine;
+  d_starts[t] = place;
+  if (t == COARSE - 1) d_starts[COARSE] = end[t];
+  constexpr int TOGETHER = 8; /* loads in flight; a load never passes the store before it */
+  for (int first = 0; first < lines; first += TOGETHER) {
+    uint32_t *const line = d_lines + (int64_t)first * COARSE + t, here[TOGETHER];
+    unrolled (i, TOGETHER) here[i] = first + i < lines ? line[i * COARSE] : 0;
+    unrolled (i, TOGETHER) {
+      if (first + i < lines) line[i * COARSE] = place;
+      place += here[i];
+    }
+  }
+}
+
+/* Grid: one block per coarse bin. Writes the counts of the coarse bin's bins. */
+__global__ void __launch_bounds__(THREADS)
+    count_coarse(const float *d_sorted, const uint32_t *d_starts, uint32_t *d_counts, int bins,
+                 int shift) {
+  __shared__ uint32_t counters[MOST_PER_COARSE];
+  const int t = threadIdx.x, first = blockIdx.x << shift;
+  const int64_t end = d_starts[blockIdx.x + 1];
+  if (t < MOST_PER_COARSE) counters[t] = 0;
+  __syncthreads();
+#pragma unroll 4
+  for (int64_t i = (int64_t)d_starts[blockIdx.x] + t; i < end; i += THREADS)
+    atomicAdd(counters + (bin_of(d_sorted[i], bins) - first), 1u);
+  __syncthreads();
+  if (t < 1 << shift && first + t < bins) d_counts[first + t] = counters[t];
+}
+
+unsigned coarse_blocks(const LabCall *call) {
+  return lab_resident_grid(call, THREADS, resident(call->gpu));
+}
+
+/* d_work has the sorted values, then the lines, then the starts. */
+size_t coarse_work(const LabCall *call) {
+  return 4 * ((size_t)call->size.dim[0] + (size_t)COARSE * coarse_blocks(call) + COARSE + 1);
+}
+
+cudaError_t launch_coarse_bins(const LabCall *call) {
+  const int64_t count = call->size.dim[0], bins = call->size.dim[1];
+  const unsigned blocks = coarse_blocks(call);
+  const int shift = coarse_shift(bins);
+  float *d_sorted = (float *)call->d_work;
+  uint32_t *d_lines = (uint32_t *)(d_sorted + count), *d_starts = d_lines + (size_t)COARSE * blocks;
+  TRY(lab_launch(call, sort_coarse<false>, blocks, THREADS, 0, call->d_in[0], count, d_lines,
+                 d_sorted, bins, shift));
+  TRY(lab_launch(call, place_coarse, 1, COARSE, 0, d_lines, blocks, d_starts));
+  TRY(lab_launch(call, sort_coarse<true>, blocks, THREADS, 0, call->d_in[0], count, d_lines,
+                 d_sorted, bins, shift));
+  return lab_launch(call, count_coarse, lab_blocks(bins, (int64_t)1 << shift), THREADS, 0, d_sorted,
+                    d_starts, call->d_out, bins, shift);
+}
+
+/* ---- 3. to 5. all bins in shared memory
+   ---------------------------------------------------------- Counts in shared memory, then adds the
+   counts to d_counts. Grid: as many blocks as fit at once. A lane counts in copy number (lane mod
+   copies) of the bins. At the end each thread sums a bin over all copies. Neighbouring lanes start
+   at different copies, which are in different banks. */
 template <class Loads>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shared_bins(const float *d_values, int64_t count, uint32_t *d_counts, int bins, int copies) {
@@ -187,7 +300,14 @@ const LabRung rungs[] = {
      [](const LabCall *call) {
        return launch_counting(call, global_atomics, lab_grid(call, THREADS), 0);
      }},
-    {"shared-bins", "A block counts in shared memory, and adds to the result once",
+    {"coarse-bins",
+     "Values are sorted by ranges of bins first, so each block has bins of its own and counts them "
+     "in "
+     "shared memory: there may be any number of bins, but each value is moved four times",
+     launch_coarse_bins, .work = coarse_work},
+    {"shared-bins",
+     "All bins fit into shared memory, so a block counts in its own copy and adds to the result "
+     "once",
      launch_shared_bins<OneByOne, 1>, .refuse = refuse_shared},
     {"lane-copies",
      "Each lane has its own copy of the bins in its own bank, so lanes never collide: no gain yet, "
@@ -206,7 +326,7 @@ const LabTopic lab_histogram = {
     "values x bins",
     LAB_GB_PER_S,
     LAB_LADDER,
-    .sizes = {lab_size(1 << 28, 256), lab_size(1 << 28, 4096)},
+    .sizes = {lab_size(1 << 28, 256), lab_size(1 << 28, 4096), lab_size(1 << 28, 65536)},
     .tested = lab_size(1000000, MOST_BINS),
     .refuse = refuse_all,
     .count = [](int, LabSize size, int array) { return size.dim[array < 0 ? 1 : 0]; },

@@ -142,8 +142,8 @@ typedef struct {
   int problem_count;
   const LabRung *rungs; /* the ladder from its first rung to its last */
   int rung_count;
-  /* All rungs are timed at the first size. At the other sizes only the last rung and the libraries
-     are timed. A size of 0 ends the list. */
+  /* All rungs are timed at the first size. At each other size these are timed: the last rung that
+     can run it, rungs that refuse the first size, and the libraries. A size of 0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests choose each dimension from 1 to this value */
   /* Returns why a size is refused (a clause), or NULL if it is accepted. If the pointer `refuse` is

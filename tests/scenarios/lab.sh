@@ -62,6 +62,7 @@ softmax --problem neighbours --size 64x1024|^9  fused +0.28 +1.00 .* right$
 matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^refused, specialised: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
+histogram --problem skewed --size 3000x65536|^2  coarse-bins .* right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^7  product .* right$
 copy_patterns --size 1024|^3  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$

@@ -197,13 +197,25 @@ static bool run_row(const LabArrays *a, const LabRow *row, Error *error) {
   return !lab_time || !a->how->times || is_wrong(row) || lab_time(a, row, seconds, error);
 }
 
+static bool is_refused(const LabArrays *a, const LabRung *rung) {
+  const LabCall call = lab_arrays_call(a, rung, 0, 0);
+  return *lab_refusal(rung, &call).text != '\0';
+}
+
+/* With how->last, libraries are wanted, and the last rung that can run this size. So is a rung that
+   refuses the ladder's size, or the record would have no time of it. */
 static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   const LabTopic *topic = a->topic;
   if (a->how->rung) return strcmp(rung->name, a->how->rung) == 0;
   if (!a->how->last || rung->kind == LAB_LIBRARY) return true;
+  if (rung->kind != LAB_RUNG || is_refused(a, rung)) return false;
+  LabArrays ladder = *a;
+  ladder.call.size = topic->sizes[0];
+  if (is_refused(&ladder, rung)) return true;
   for (const LabRung *later = rung + 1; later < topic->rungs + topic->rung_count; later++)
-    if (later->kind == LAB_RUNG && lab_belongs(later, a->call.problem)) return false;
-  return rung->kind == LAB_RUNG;
+    if (later->kind == LAB_RUNG && lab_belongs(later, a->call.problem) && !is_refused(a, later))
+      return false;
+  return true;
 }
 
 /* Runs the rows, which lab_table made, in their order. Removes rows that are not wanted. */
