@@ -16,14 +16,26 @@ typedef struct {
   bool began; /* set once the networks are open */
 } Asked;
 
-/* Opens an engine with the saved network and its pixel scale. A file that another program wrote has
+/* Notes which file is the training file, by the path that the network kept, if it is still there.
+ */
+static void find_training_file(DataSummary *trained, const char *path) {
+  struct stat status;
+  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  trained->device = status.st_dev;
+  trained->inode = status.st_ino;
+}
+
+/* Opens an engine with the saved network and its pixel scale. Completes `own`, the summary of its
+   training rows. A file that another program wrote has
    no pixel scale, so the scale comes from the command line. */
-static Engine *open_engine(Asked *a, const Checkpoint *saved, const char *path, Error *error) {
+static Engine *open_engine(Asked *a, const Checkpoint *saved, DataSummary *own, const char *path,
+                           Error *error) {
   Options *o = &a->o, trained = *o;
   if (*saved->options) {
     options_default(&trained);
     if (!options_read_text(&trained, saved->options, path, error)) return NULL;
     if (options_test_is_auto(o)) strcpy(o->test, trained.test);
+    find_training_file(own, trained.train);
     if (!*o->label_column && a->trained->label == 0) /* saved by an older version */
       strcpy(o->label_column, trained.label_column);
   } else {
@@ -78,7 +90,9 @@ static Engine *open_network(Asked *a, int number, Error *error) {
     saved.names = NULL;
   }
   if (saved.data) data_from_json(&a->trained[number], saved.data);
-  Engine *engine = columns_agree(a, number, error) ? open_engine(a, &saved, path, error) : NULL;
+  Engine *engine = columns_agree(a, number, error)
+                       ? open_engine(a, &saved, &a->trained[number], path, error)
+                       : NULL;
   checkpoint_free(&saved);
   return engine;
 }

@@ -21,7 +21,8 @@ typedef struct {
 static void keep_field(void *field, size_t length, void *context) {
   FirstLine *first = context;
   if (first->count++ >= KEPT) return;
-  first->field[first->count - 1] = memcpy(first->end, field, length);
+  first->field[first->count - 1] = first->end;
+  if (length > 0) memcpy(first->end, field, length); /* libcsv may give NULL for an empty field */
   first->end[length] = '\0';
   for (char *c = first->end; *c; c += text_character(c) ? text_character(c) : 1)
     if (!text_character(c)) *c = '?'; /* a name is saved as JSON, which is UTF-8 */
@@ -158,8 +159,8 @@ static size_t stem(const char *name) {
   return length;
 }
 
-/* Returns the only column whose name does not end in a digit, or CSV_NONE. A name that is the start
-   of another column's name belongs to a pixel: pandas numbers equal names so (pixel, pixel.1). */
+/* Returns the only column whose name does not end in a digit, or CSV_NONE. If another column has
+   the same name and a number, it is a pixel: pandas numbers equal names so (pixel, pixel.1). */
 static size_t find_odd_name(const FirstLine *first) {
   enum { LEAST = 3 };
   size_t odd = CSV_NONE;
@@ -171,7 +172,10 @@ static size_t find_odd_name(const FirstLine *first) {
   }
   if (odd == CSV_NONE || first->count < LEAST) return CSV_NONE;
   const char *name = first->field[odd], *other = first->field[odd == 0];
-  return strncasecmp(name, other, strlen(name)) == 0 ? CSV_NONE : odd;
+  const size_t length = strlen(name);
+  const bool is_same =
+      strncasecmp(name, other, length) == 0 && !isalpha((unsigned char)other[length]);
+  return is_same ? CSV_NONE : odd;
 }
 
 /* Sets s->label and how it was found, as columns_decide describes, for a file that has labels. */
@@ -282,8 +286,7 @@ static int by_name(const void *a, const void *b) {
   return strcasecmp(((const Pixel *)a)->name, ((const Pixel *)b)->name);
 }
 
-/* Compares names as by_name, but compares the numbers in them as numbers: pixel2 is below pixel10.
- */
+/* Compares names as by_name, but the numbers in them as numbers: pixel2 is below pixel10. */
 static int by_number(const void *a, const void *b) {
   const char *s = ((const Pixel *)a)->name, *t = ((const Pixel *)b)->name;
   for (; *s && *t; s++, t++) {
@@ -327,7 +330,7 @@ static bool is_count(const Pixel *list, size_t count) {
   return start >= 0 && start <= 1;
 }
 
-/* Splits a text of `count` lines, which becomes `count` texts. Returns false if it has not as many.
+/* Splits a text of `count` lines into `count` texts. Returns false if it has fewer or more lines.
  */
 static bool split_names(char *text, Pixel *list, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -352,7 +355,7 @@ bool columns_alike(const char *names, const char *others) {
   if (!*names || !*others || strcasecmp(names, others) == 0) return true;
   for (const char *c = names; *c; c++) count += *c == '\n';
   char *a = strdup(names), *b = strdup(others);
-  Pixel *list = calloc(2 * count, sizeof *list);
+  Pixel *list = calloc(2 * count + 1, sizeof *list);
   const bool alike = a && b && list && split_names(a, list, count) &&
                      split_names(b, list + count, count) && counts_alike(list, list + count, count);
   free(a);

@@ -302,22 +302,13 @@ static bool knows_length(const DatasetReader *reader) {
   return !reader->source.once && !reader->source.packed;
 }
 
-/* Notes which file the rows come from, if it is one. */
-static void see_file(DatasetReader *reader) {
-  DataSummary *s = &reader->summary;
-  const struct stat *stamp = &reader->source.stamp;
-  s->device = stamp->st_dev;
-  s->inode = stamp->st_ino;
-  s->file_size = reader->source.size;
-  if (reader->source.once || !realpath(reader->config.path, s->path) || !text_is_utf8(s->path))
-    *s->path = '\0';
-}
-
 static bool start(DatasetReader *reader, Error *error) {
   const DatasetConfig *c = &reader->config;
   if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
     return false;
-  see_file(reader);
+  reader->summary.device = reader->source.stamp.st_dev;
+  reader->summary.inode = reader->source.stamp.st_ino;
+  reader->summary.file_size = reader->source.size;
   size_t threads = (size_t)c->threads, useful = reader->source.size / CHUNK_BYTES + 1;
   if (knows_length(reader) && threads > useful) threads = useful;
   /* The parser may also begin a row that is too short, so a chunk has room for 1 more row. */
@@ -501,7 +492,7 @@ static bool check_labels(const DatasetReader *reader, Error *error) {
   const bool doubtful = s->label_found < LABEL_NAMED, trains = reader->config.trains;
   int label = 0;
   while (label < s->classes - 1 && s->counts[label] == 0) label++;
-  if (s->counts[label] < ENOUGH || s->counts[label] < s->rows) return true;
+  if (s->counts[label] < (trains ? 2 : ENOUGH) || s->counts[label] < s->rows) return true;
   if (!trains && !(doubtful && reader->config.trained)) return true;
   return error_set(error, "%s: all %" PRIu64 " rows have label %d in column %d%s%s",
                    reader->source.name, s->rows, label, s->label,

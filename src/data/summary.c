@@ -66,12 +66,8 @@ char *data_to_json(const DataSummary *s) {
   json_text(s->label_name, file);
   fprintf(file, ", \"reordered\": %s", s->order != ORDER_KEPT ? "true" : "false");
   names_to_json(s, file);
-  fputs(", \"path\": ", file);
-  json_text(s->path, file);
-  fprintf(file,
-          ", \"file_rows\": %" PRIu64 ", \"file_size\": %" PRIu64 ", \"device\": %" PRIu64
-          ", \"inode\": %" PRIu64 "}",
-          s->file_rows, s->file_size, s->device, s->inode);
+  fprintf(file, ", \"file_rows\": %" PRIu64 ", \"file_size\": %" PRIu64 "}", s->file_rows,
+          s->file_size);
   const bool failed = ferror(file);
   if (fclose(file) == 0 && !failed) return text;
   free(text);
@@ -96,22 +92,19 @@ static void names_from_json(DataSummary *s, const json_t *list) {
 
 /* Reads what older versions of the program did not save. */
 static void columns_from_json(DataSummary *s, json_t *root) {
-  const char *label_name = "", *path = "";
+  const char *label_name = "";
   json_t *names = NULL;
   int reordered = 0;
-  json_int_t file_rows = 0, file_size = 0, device = 0, inode = 0;
-  json_unpack(root, "{s?i, s?s, s?b, s?o, s?s, s?I, s?I, s?I, s?I}", "label", &s->label,
-              "label_name", &label_name, "reordered", &reordered, "pixels", &names, "path", &path,
-              "file_rows", &file_rows, "file_size", &file_size, "device", &device, "inode", &inode);
+  json_int_t file_rows = 0, file_size = 0;
+  json_unpack(root, "{s?i, s?s, s?b, s?o, s?I, s?I}", "label", &s->label, "label_name", &label_name,
+              "reordered", &reordered, "pixels", &names, "file_rows", &file_rows, "file_size",
+              &file_size);
   if (s->label < 0 || s->label > s->columns) s->label = 0;
   text_append(s->label_name, "%s", label_name);
-  text_append(s->path, "%s", path);
   names_from_json(s, names);
   s->order = reordered ? ORDER_BY_NUMBER : ORDER_KEPT;
   s->file_rows = (uint64_t)file_rows;
   s->file_size = (uint64_t)file_size;
-  s->device = (uint64_t)device;
-  s->inode = (uint64_t)inode;
 }
 
 bool data_from_json(DataSummary *s, const char *text) {
@@ -244,14 +237,13 @@ bool data_are_equal(const DataSummary *a, const DataSummary *b) {
 }
 
 /* Returns true if the rows come from the file that the training rows came from, or from a copy. A
-   file of another size has other rows now. */
+   file of another size has other rows by now. */
 static bool is_training_file(const DataSummary *s, const DataSummary *trained) {
-  const bool same_inode = s->inode && s->inode == trained->inode && s->device == trained->device,
-             same_path = *s->path && strcmp(s->path, trained->path) == 0,
+  const bool same = s->inode && s->inode == trained->inode && s->device == trained->device &&
+                    s->file_size == trained->file_size,
              copy = s->file_rows > 0 && s->file_rows == trained->file_rows &&
                     s->mean == trained->mean && s->greatest > 0;
-  return ((same_inode || same_path) && s->file_size == trained->file_size) || copy ||
-         data_are_equal(s, trained);
+  return same || copy || data_are_equal(s, trained);
 }
 
 static ShortText was_trained_on(const DataSummary *s, const DataSummary *trained) {

@@ -2,7 +2,6 @@
    logs it and saves it with the network; data_compare compares two summaries. */
 #pragma once
 
-#include <limits.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -50,11 +49,12 @@ typedef struct {
   bool constant;          /* the ignored labels are one whole number */
   uint64_t first_ignored; /* the first ignored label, if counts_up or constant */
 
-  /* The file that the rows came from. Zeros if it is a pipe. */
-  char path[PATH_MAX];    /* the absolute path, or "" */
-  uint64_t file_rows;     /* number of rows that were read, with the rows that split.h leaves out */
-  uint64_t file_size;     /* in bytes */
-  uint64_t device, inode; /* they name the file on the machine where it was read */
+  /* The file that the rows came from. */
+  uint64_t file_rows; /* number of rows that were read, with the rows that split.h leaves out */
+  uint64_t file_size; /* in bytes; 0 if it is a pipe */
+  uint64_t device,
+      inode; /* They identify the file on this machine. They are not saved, because a
+                run that is repeated elsewhere must save the same bytes. 0 if unknown */
 
   /* The code that trains on the rows sets the next two fields. */
   int white;     /* the pixel value that the network reads as 1; 0 if unknown */
