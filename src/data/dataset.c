@@ -450,10 +450,10 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
-/* Copies at most `wanted` of the chunk's next rows. Notes their numbers in numbers[wanted] if there
-   is a split. Returns the number of rows copied. */
+/* Copies at most `wanted` of the chunk's next rows, of which the first is row `first` of this call
+   of dataset_read. Returns the number of rows copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
-                        uint16_t *labels, uint64_t *numbers, size_t wanted) {
+                        uint16_t *labels, size_t first, size_t wanted) {
   const size_t inputs = reader->columns.inputs;
   DataSummary *s = &reader->summary;
   size_t count = 0;
@@ -464,7 +464,7 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
     s->counts[reader->last_label = label] += reader->columns.judged;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
-    if (reader->split.share > 0) numbers[count] = reader->rows + reader->taken + 1;
+    if (reader->split.share > 0) reader->numbers[first + count] = reader->rows + reader->taken + 1;
     labels[count++] = label;
   }
   return count;
@@ -513,7 +513,7 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       return error_set(error, "%s, line %" PRIu64 ": " CSV_BLANK_LINE, reader->source.name,
                        reader->blank_line);
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
-                         reader->numbers + *filled, rows - *filled);
+                         *filled, rows - *filled);
     if (reader->taken < chunk->rows) continue;
     if (chunk_failed(chunk)) {
       const ShortText column = chunk->fault_column > 0

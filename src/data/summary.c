@@ -107,6 +107,10 @@ static void columns_from_json(DataSummary *s, json_t *root) {
   s->file_size = (uint64_t)file_size;
 }
 
+static bool is_byte(int value) {
+  return value >= 0 && value <= UINT8_MAX;
+}
+
 bool data_from_json(DataSummary *s, const char *text) {
   json_t *root = json_loads(text, 0, NULL), *counts = NULL;
   json_int_t rows = 0, alike = 0;
@@ -116,8 +120,7 @@ bool data_from_json(DataSummary *s, const char *text) {
       json_unpack(root, "{s:I, s:i, s:i, s:b, s:I, s:i, s:i, s:F, s:o}", "rows", &rows, "columns",
                   &s->columns, "inputs", &s->inputs, "header", &header, "alike", &alike, "least",
                   &s->least, "greatest", &s->greatest, "mean", &s->mean, "counts", &counts) == 0 &&
-      json_array_size(counts) <= DATASET_MAX_CLASSES && s->least >= 0 && s->greatest <= UINT8_MAX &&
-      s->least <= s->greatest;
+      json_array_size(counts) <= DATASET_MAX_CLASSES && is_byte(s->least) && is_byte(s->greatest);
   if (good) {
     s->rows = (uint64_t)rows;
     s->alike = (uint64_t)alike;
