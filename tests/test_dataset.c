@@ -110,6 +110,7 @@ TEST(test_columns_of_a_header) {
       {"p2,label,p0,P1\n1,2,3,4\n", "2,3,4,1;", 0, 0, NULL},
       {"label,1x1,1x10,1x2\n1,2,3,4\n", "1,2,4,3;", 0, 0, NULL}, /* sorted as texts */
       {"label,1x1,2x1,1x2\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL},  /* a column after the other */
+      {"label,p09,p0a,p10\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL},  /* hexadecimal */
       {"label,p1,p1,p0\n1,2,3,4\n", "1,2,3,4;", 0, 0, NULL},     /* equal names have no order */
       {"label,0,1,10,2,3,4,5,6,7,8,9\n1,0,1,10,2,3,4,5,6,7,8,9\n", "1,0,1,2,3,4,5,6,7,8,9,10;", 0,
        0, NULL},
@@ -252,15 +253,15 @@ TEST(test_refused) {
       {"1,0.0,0.4980\n", "", 1, 3, "'0.4980'" NOT_A_PIXEL ": multiply pixels of 0 to 1 by 255"},
       {"\x93NUMPY\x01", "", 0, 0,
        "is a NumPy array: np.savetxt(\"rows.csv\", rows, fmt=\"%d\", delimiter=\",\") writes CSV"},
-      {"PK\x03\x04", "", 0, 0,
-       "is a ZIP archive: unzip it, and give the file that is in it"},
+      {"PK\x03\x04", "", 0, 0, "is a ZIP archive: unzip it, and give the file that is in it"},
       {" <!DOCTYPE html>\n", "", 0, 0, "is a page of HTML or XML: get the file itself"},
       {"version https://git-lfs.github.com/spec/v1\n", "", 0, 0,
        "is a pointer of Git LFS: git lfs pull gets the file"},
       {"\xff\xfe"
        "5",
        "", 0, 0, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 converts it"},
-      {"\x80\x04\x95", "", 0, 0, "is a pickle of Python: load it in Python, and write the rows with np.savetxt(..., "
+      {"\x80\x04\x95", "", 0, 0,
+       "is a pickle of Python: load it in Python, and write the rows with np.savetxt(..., "
        "fmt=\"%d\", delimiter=\",\")"},
       {"\xfd"
        "7zXZ",

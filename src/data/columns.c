@@ -10,6 +10,8 @@
 
 enum { KEPT = DATASET_MAX_COLUMNS + 1 };
 
+#define DIGITS "0123456789"
+
 /* The fields of the first line. */
 typedef struct {
   size_t count;            /* number of fields */
@@ -70,7 +72,7 @@ static size_t numbered_column(const char *label, size_t columns) {
 }
 
 static bool is_word(const char *field) {
-  return *field && !strchr("0123456789+-.", *field);
+  return *field && !strchr(DIGITS "+-.", *field);
 }
 
 /* Returns the column that is called `name`, in upper or lower case, or CSV_NONE. */
@@ -402,13 +404,31 @@ static bool order_as_trained(const PixelLists *l, const ColumnsKnown *known, con
              wanted);
 }
 
+/* Returns true if all names differ in numbers only. Names such as 0a, in hexadecimal, do not. */
+static bool differ_in_numbers(const Pixel *list, size_t count) {
+  for (size_t i = 1; i < count; i++) {
+    const char *s = list[0].name, *t = list[i].name;
+    while (*s && *t && (isdigit((unsigned char)*s) != 0) == (isdigit((unsigned char)*t) != 0)) {
+      if (!isdigit((unsigned char)*s) && tolower((unsigned char)*s) != tolower((unsigned char)*t))
+        return false;
+      const size_t digits = strspn(s, DIGITS), others = strspn(t, DIGITS);
+      s += digits ? digits : 1;
+      t += others ? others : 1;
+    }
+    if (*s || *t) return false;
+  }
+  return true;
+}
+
 /* Sets order[count] if the names have numbers whose order is not that of the columns. Names with
    several numbers, such as 2x10, could be row and column or column and row, so that their order is
    only changed if the names were sorted as texts. */
 static void order_by_number(const PixelLists *l, uint16_t *order) {
+  const bool sorted_as_text =
+      differ_in_numbers(l->file, l->count) && is_ascending(l->file, l->count, by_name);
   qsort(l->sorted, l->count, sizeof *l->sorted, by_number);
   const bool use = is_ascending(l->sorted, l->count, by_number) &&
-                   (is_one_stem(l->file, l->count) || is_ascending(l->file, l->count, by_name));
+                   (is_one_stem(l->file, l->count) || sorted_as_text);
   for (size_t i = 0; i < l->count; i++) order[use ? l->sorted[i].at : i] = (uint16_t)i;
 }
 

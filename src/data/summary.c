@@ -266,17 +266,20 @@ static ShortText has_other_label_column(const DataSummary *s, const DataSummary 
                                     : nothing;
 }
 
+/* Returns the name of the first pixel, as it can be printed. */
+static ShortText first_pixel(const DataSummary *s) {
+  return text_shown(text_format("%.*s", (int)strcspn(s->names, "\n"), s->names).text);
+}
+
 static ShortText has_other_names(const DataSummary *s, const DataSummary *trained) {
-  const int length = (int)strcspn(s->names, "\n"), other = (int)strcspn(trained->names, "\n");
   if (trained->order != ORDER_KEPT && !s->header)
     return text_format("it has no header, and the training rows had their columns in another order "
                        "than their numbers: columns are taken in the order of numbers");
-  return *s->names && *trained->names &&
-                 (length != other || strncasecmp(s->names, trained->names, (size_t)length) != 0)
-             ? text_format(
-                   "the first pixel is '%.*s', in training '%.*s': columns are taken in the "
-                   "order of their numbers",
-                   length, s->names, other, trained->names)
+  const ShortText own = first_pixel(s), other = first_pixel(trained);
+  return *own.text && *other.text && strcasecmp(own.text, other.text) != 0
+             ? text_format("the first pixel is '%.64s', in training '%.64s': columns are taken in "
+                           "the order of their numbers",
+                           own.text, other.text)
              : nothing;
 }
 

@@ -201,6 +201,11 @@ prints 1 "^note     from_1.csv: the first pixel is 'pixel1', in training 'pixel0
 grep '^loss' out >from_1
 ok --load named.st --device cpu --evaluate --test judge.csv
 grep '^loss' out | same from_1 -
+for first in 0 1; do # a name cannot command a terminal
+  cat <(echo "label,$(seq -s, -f $'\xc2\x9bx%g' $first $((first + 63)))") judge.csv >c$first.csv
+done
+prints 1 "^note     c1.csv: the first pixel is '.*x1', in training '.*x0'" $S --train c0.csv --test c1.csv
+if grep -q $'\xc2\x9b' out; then die 'a control character is printed'; fi
 old() { edit 's/, \\"label\\": .*\\"file_size\\": [0-9]*}/}/; s/"activation":"relu",//' "$@"; } # as an older version saved it
 old trained.st old.st
 prints 0 '^note' --load old.st --device cpu --evaluate --test sorted_judge.csv
