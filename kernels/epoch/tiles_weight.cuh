@@ -13,8 +13,8 @@ namespace tiles {
 /* Factors of all weights, or of all biases. `scale` is the power of two by which weights are
    multiplied. Without second moments, an update subtracts m times the new momentum and g times the
    gradient from the weight (OptimizerLinear). The part of the update that does not need the
-   gradient is known_m times the old momentum plus known_w times the weight. `decay` is the argument
-   of optimizer_moments(). */
+   gradient is known_m times the old momentum plus known_w times the weight. `decay` is an argument
+   of optimizer_moments(): `decay`, or `shrink` if the rule does not couple decay. */
 struct Factors {
   float scale, m, g, known_m, known_w, decay;
 };
@@ -42,7 +42,7 @@ struct Weight {
 template <bool SECOND>
 __device__ __forceinline__ void update(const Rule &rule, const Factors &by, const StepNumbers &now,
                                        float g, Weight &x) {
-  optimizer_moments(SECOND, true, &rule.is, by.decay, &g, &x.w, &x.m, &x.v);
+  optimizer_moments(SECOND, true, &rule.is, by.decay, by.decay, &g, &x.w, &x.m, &x.v);
   if constexpr (SECOND) {
     const float n = optimizer_numerator(SECOND, &rule.is, g, x.m), root = sqrt_approximate(x.v);
     x.w -= by.scale * now.step * __fdividef(n, fmaf(root, now.second_root, rule.is.epsilon));

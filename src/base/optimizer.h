@@ -84,16 +84,17 @@ HOST_DEVICE float optimizer_multiply_add(const int fused, float a, float b, floa
   return fused ? fmaf(a, b, c) : a * b + c;
 }
 
-/* The first half of an update: lets the weight decay, or adds the decay to *g, and updates *m (the
-   momentum, or the first moment) and *v (the second moment). `decay` is 0 for a bias, else the
-   rule's weight decay, times the rate unless optimizer_couples(). */
+/* The first half of an update: adds decay w to *g or, unless optimizer_couples(), shrinks *w by its
+   part `shrink`; then updates *m (the momentum, or the first moment) and *v (the second moment).
+   `decay` is the rule's weight decay, or 0 for a bias. `shrink` is the rate times that. */
 HOST_DEVICE void optimizer_moments(const int second, const int fused, const OptimizerRule *rule,
-                                   float decay, float *g, float *w, float *m, float *v) {
+                                   float decay, float shrink, float *g, float *w, float *m,
+                                   float *v) {
   static_assert(OPTIMIZERS == 4, "how does the new optimizer change the moments?");
   if (optimizer_couples(second, rule->kind))
     *g = optimizer_multiply_add(fused, decay, *w, *g);
   else
-    *w = optimizer_multiply_add(fused, -decay, *w, *w);
+    *w = fused ? fmaf(-shrink, *w, *w) : *w - shrink * *w;
   if (!second) {
     *m = optimizer_multiply_add(fused, rule->momentum, *m, *g);
     return;
@@ -111,17 +112,28 @@ HOST_DEVICE float optimizer_numerator(const int second, const OptimizerRule *rul
   return rule->kind == OPTIMIZER_NESTEROV ? g + rule->momentum * m : m;
 }
 
+/* Returns a b, rounded. Device compilers fuse a product and a subtraction in some places and not in
+   others, so the bits would depend on the code around them. */
+HOST_DEVICE float optimizer_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 /* Updates *w, *m and, with second moments, *v. `decay` is the rule's weight decay; 0 for a bias. */
 HOST_DEVICE void optimizer_value(OptimizerRule rule, OptimizerStep step, float decay, float g,
                                  float *w, float *m, float *v) {
-  const int second = optimizer_has_second(rule.kind);
-  if (!optimizer_couples(second, rule.kind)) decay *= step.rate;
-  optimizer_moments(second, 0, &rule, decay, &g, w, m, v);
-  const float n = optimizer_numerator(second, &rule, g, *m);
-  if (second)
-    *w -= step.step * n / (sqrtf(*v) * step.second_root + rule.epsilon);
-  else
-    *w -= step.rate * n;
+  const float shrink = step.rate * decay;
+  if (optimizer_has_second(rule.kind)) {
+    optimizer_moments(1, 0, &rule, decay, shrink, &g, w, m, v);
+    *w -= step.step * optimizer_numerator(1, &rule, g, *m) /
+          (sqrtf(*v) * step.second_root + rule.epsilon);
+  } else {
+    optimizer_moments(0, 0, &rule, decay, shrink, &g, w, m, v);
+    *w -= optimizer_product(step.rate, optimizer_numerator(0, &rule, g, *m));
+  }
 }
 
 /* Returns the weight of the old value in update t = `updates` + 1 of an exponential moving average.
