@@ -337,6 +337,7 @@ $(filter-out $(LAB_EMULATOR) $(LAB_TESTS),$(PLACE)/mlp-lab $(filter $(BUILD)/tes
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_train_log:                                         $(BUILD)/src/commands/train_log.o
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
+$(BUILD)/test_activation: $(addprefix $(BUILD)/tanh/src/,engine/gemm_cpu.o engine/engine_cpu_steps.o exercise/reference.o)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 $(BUILD)/test_emulator:                                          $(if $(EMULATOR),$(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o)
 $(TESTS) $(WATCHED):                                             $(BUILD)/libtests.a
@@ -398,6 +399,10 @@ TEST_FLAGS = $(CFLAGS:-O3=-O1) -DSANITIZED=$(if $(filter 0,$(SANITIZE)),0,1) -DC
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call said,CC $<)$(CC) $(C_FLAGS) $(if $(filter src/%,$<),-Wpedantic,$(TEST_FLAGS)) \
 	  -c $(if $(filter $<,$(CUDA_ALONE)),tests/support/without_cuda.c,$<) -o $@
+
+# test_activation has these files with tests/support/tanh.h instead of ReLU.
+$(BUILD)/tanh/%.o: %.c $(BUILD)/flags
+	$(call said,CC $< for tanh)$(CC) $(C_FLAGS) -DOTHER_ACTIVATION='"support/tanh.h"' -Itests -c $< -o $@
 
 # The page of --html becomes an array of bytes in the program.
 $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
@@ -464,7 +469,7 @@ endif
 # The topic math of the lab teaches what -use_fast_math does.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
 
--include $(shell find $(addprefix $(BUILD)/,src tests kernels emulated watched) -name '*.d' 2>/dev/null)
+-include $(shell find $(addprefix $(BUILD)/,src tests kernels emulated watched tanh) -name '*.d' 2>/dev/null)
 
 # ---- hostile input -----------------------------------------------------------------------
 # Runs libFuzzer, a part of clang, on the readers of files and of the command line.

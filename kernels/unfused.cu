@@ -50,7 +50,7 @@ __global__ void drop(BatchView batch, float *d_a, int size, Dropout dropout, flo
   const int r = (int)(i / size), n = (int)(i % size);
   const RandomWords words =
       dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, r), n / 4);
-  d_a[i] = random_drops(words.word[n % 4], dropout.share) ? 0.0f : d_a[i] * scale;
+  d_a[i] = activation_drop(d_a[i], scale, random_drops(words.word[n % 4], dropout.share));
 }
 
 /* P = log-softmax of each row of Z. One thread per row. */
@@ -107,9 +107,9 @@ __global__ void backward_gemm(const float *d_dz, const float *d_w, float *d_dx, 
 }
 
 /* dZ = dA times the activation's slope, in place. One thread per value reads 8 bytes, writes 4. */
-__global__ void activation_slope_of(float *d_da, const float *d_a, size_t count) {
+__global__ void activation_slope_of(float *d_da, const float *d_a, float scale, size_t count) {
   const size_t i = thread_of_grid();
-  if (i < count) d_da[i] = times_slope(activation_slope(d_a[i]), d_da[i]);
+  if (i < count) d_da[i] = times_slope(activation_slope(d_a[i], scale), d_da[i]);
 }
 
 /* dW = dZ^T X. One thread per element of dW sums over rows in order: the bits never change. */
@@ -207,10 +207,10 @@ cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_d
   return launch_each(backward_gemm, (size_t)rows * in, stream, d_dz, d_w, d_dx, rows, in, out);
 }
 
-cudaError_t launch_activation_slope(float *d_da, const float *d_a, size_t count,
+cudaError_t launch_activation_slope(float *d_da, const float *d_a, Dropout dropped, size_t count,
                                     cudaStream_t stream) {
-  REQUIRE(given(d_da, d_a) && count >= 1);
-  return launch_each(activation_slope_of, count, stream, d_da, d_a, count);
+  REQUIRE(given(d_da, d_a) && valid_dropout(dropped) && count >= 1);
+  return launch_each(activation_slope_of, count, stream, d_da, d_a, dropout_scale(dropped), count);
 }
 
 cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,

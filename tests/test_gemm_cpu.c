@@ -68,7 +68,7 @@ static void products(Operands *o, const GemmTerms *terms, size_t columns) {
   for (int way = PLAIN; way < WAYS; way++) {
     for (size_t i = 0; i < OUTPUT; i++) o->out[i] = NAN;
     if (way == BACKWARD)
-      kernels->backward(terms, columns, o->y, o->out, ROW);
+      kernels->backward(terms, columns, o->y, 1, o->out, ROW);
     else
       kernels->forward(terms, columns, o->start, way == RELU, o->out, ROW);
     for (size_t i = 0; i < P * ROW; i++) {

@@ -112,7 +112,7 @@ KERNEL_TEST(test_activation) {
     const Values z = signed_values(count, 3), da = random_values(count, 4);
     float *d_a = poisoned_floats(count);
     LAUNCH(activation, z.d, d_a, count);
-    LAUNCH(activation_slope, da.d, d_a, count);
+    LAUNCH(activation_slope, da.d, d_a, (Dropout){0}, count);
     reference_activate(z.host, count);
     reference_activation_slope(z.host, count, da.host);
     float *expected = host(count * sizeof *expected);
@@ -211,7 +211,7 @@ KERNEL_TEST(test_wrong_arguments_are_refused) {
       TAKES(0, 2, 2, log_softmax, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 2, bias_gradient, p[0], p[1], n[0], n[1]);
       TAKES(0, 2, 1, activation, p[0], p[1], (size_t)n[0]);
-      TAKES(0, 2, 1, activation_slope, p[0], p[1], (size_t)n[0]);
+      TAKES(0, 2, 1, activation_slope, p[0], p[1], none, (size_t)n[0]);
       TAKES(0, 3, 3, gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, backward_gemm, p[0], p[1], p[2], n[0], n[1], n[2]);
       TAKES(0, 3, 3, weight_gradient, p[0], p[1], p[2], n[0], n[1], n[2]);

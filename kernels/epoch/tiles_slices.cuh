@@ -27,6 +27,7 @@ constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
 }
+static_assert(ACTIVATION_IS_RELU, "the phase takes the sign bit of H, which must not be negative");
 /* Returns a word that has the step's phase in the sign bit of H or, if not IN, in dZ's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);

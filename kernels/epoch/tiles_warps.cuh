@@ -328,7 +328,8 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
     unrolled (i, OWN) {
       if (!has(i)) break;
       float dz[2];
-      unrolled (e, 2) dz[e] = times_slope(activation_slope(h[i][e]), dh[i][e] * (scale / W_SCALE));
+      unrolled (e, 2)
+        dz[e] = times_slope(activation_slope(h[i][e], scale), dh[i][e] * (scale / W_SCALE));
       uint32_t low, high = split(dz[0], dz[1], low);
       if (!FIRST) low &= g % 2 == 0 ? 0xfffefffeu : 0xfffffffeu; /* clears phase bits */
       const int row = n_tile(i) * 8 + 2 * t;

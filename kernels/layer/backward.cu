@@ -13,7 +13,7 @@ struct Slopes {
   int in;
   float scale;
   __device__ Prefetched prefetch(int row, int column) const {
-    return activation_slope(d_a[(size_t)row * in + column]);
+    return activation_slope(d_a[(size_t)row * in + column], scale);
   }
   __device__ void operator()(int row, int column, float value, Prefetched slope) const {
     d_dx[(size_t)row * in + column] = times_slope(slope, value * scale);
@@ -24,7 +24,7 @@ struct Slopes {
   __device__ void store_segment(int row, int column, Floats value,
                                 const PrefetchedSegment &a) const {
     unrolled (e, SEGMENT)
-      value.value[e] = times_slope(activation_slope(a.value[e]), value.value[e] * scale);
+      value.value[e] = times_slope(activation_slope(a.value[e], scale), value.value[e] * scale);
     ::store_segment(d_dx + (size_t)row * in + column, value, in - column, in % 4 == 0);
   }
 };

@@ -45,7 +45,7 @@ struct Activated {
     return dropout_words(batch.d_state->dropout_key, dropout.layer, position_of(batch, row), group);
   }
   __device__ float drop(float value, uint32_t word) const {
-    return random_drops(word, dropout.share) ? 0.0f : value * scale;
+    return activation_drop(value, scale, random_drops(word, dropout.share));
   }
 };
 

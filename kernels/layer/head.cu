@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(32 * WARPS)
   const float scale = PLANES ? scale_of(head.dx) : 1.0f;
   unrolled (v, VALUES) {
     if (first + STEP * v >= in) continue;
-    const float masked = times_slope(activation_slope(x[v]), dx[v] * head.scale);
+    const float masked = times_slope(activation_slope(x[v], head.scale), dx[v] * head.scale);
     if constexpr (PLANES)
       store_term<TERMS>(head.dx, r, input[v], masked, scale);
     else

@@ -125,9 +125,10 @@ template <int TERMS_> struct Backward {
     }
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, Prefetched a, const Once &once) const {
+      static_assert(ACTIVATION_IS_RELU, "the first term of an output has its sign, not all digits");
       const float2 near = unpack_fp16(a.x), far = unpack_fp16(a.y);
       const float y[4] = {near.x, near.y, far.x, far.y};
-      unrolled (e, 4) value.value[e] = times_slope(activation_slope(y[e]), value.value[e]);
+      unrolled (e, 4) value.value[e] = times_slope(activation_slope(y[e], 1.0f), value.value[e]);
       store_terms<TERMS, FULL>(dx, row, column, value, once.scale);
     }
   };

@@ -5,6 +5,7 @@
    not depend on the number of threads. With several ranks, threads store gradients, which the ranks
    add before the update. */
 #include "engine/engine_cpu.h"
+#include "activation.h"
 
 #include <omp.h>
 #include <string.h>
@@ -142,7 +143,7 @@ static void drop(CpuEngine *cpu, const TrainRange *range, int l, uint64_t first,
       const RandomWords words = random_dropout(range->dropout_key, (uint32_t)l + 1,
                                                (uint32_t)(first + r), (uint32_t)(n / 4));
       for (size_t i = 0; i < 4; i++)
-        y[n + i] = random_drops(words.word[i], share) ? 0 : y[n + i] * scale;
+        y[n + i] = activation_drop(y[n + i], scale, random_drops(words.word[i], share));
     }
   }
 }
@@ -175,22 +176,22 @@ static void loss(CpuEngine *cpu, size_t rows, size_t all_rows, float smoothing, 
   }
 }
 
-/* Computes the gradient of layer l - 1 from the gradient of layer l. At a dropped output, which is
-   0, the activation's slope is 0. All other gradients are scaled like the outputs in drop(). */
+/* Computes the gradient of layer l - 1 from the gradient of layer l. At a dropped output the slope
+   is 0 (activation_drop). All other gradients are scaled like the outputs in drop(). */
 static void backward(CpuEngine *cpu, int l, size_t rows, Team team) {
   const Layer *layer = &cpu->layer[l], *below = &cpu->layer[l - 1];
   const size_t width = cpu->kernels->width;
+  const float share = training_dropout(&cpu->engine.config.training, l - 1),
+              scale = 1 / (1 - share);
   for (size_t column = 0; column < layer->in; column += width) {
     OWN_PANELS (p, rows, team) {
       const size_t at = p * GEMM_PANEL * layer->in + column;
       const float *dy = layer->dy + p * GEMM_PANEL * layer->out, *w = layer->weight_copy + column;
       const GemmTerms terms = {dy, layer->out, 1, cpu->identity, layer->outputs, w, layer->in};
-      cpu->kernels->backward(&terms, min_size(width, layer->in - column), below->y + at,
+      cpu->kernels->backward(&terms, min_size(width, layer->in - column), below->y + at, scale,
                              below->dy + at, layer->in);
     }
   }
-  const float share = training_dropout(&cpu->engine.config.training, l - 1),
-              scale = 1 / (1 - share);
   if (share > 0)
     OWN_ROWS (r, rows, team)
       for (size_t i = 0; i < layer->in; i++) below->dy[r * layer->in + i] *= scale;

@@ -33,12 +33,14 @@ typedef struct {
   void (*forward)(const GemmTerms *terms, size_t columns, const float *bias, bool activates,
                   float *y, size_t y_row);
 
-  /* Computes dx(m, n) = c(m, n) * activation slope at y(m, n). Rows are `row` floats apart. */
-  void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx, size_t row);
+  /* Computes dx(m, n) = c(m, n) * activation_slope(y(m, n), scale). Rows are `row` floats apart. */
+  void (*backward)(const GemmTerms *terms, size_t columns, const float *y, float scale, float *dx,
+                   size_t row);
 
-  /* The product c is the gradient of weights w. Computes v = momentum v + c + weight_decay w, then
-     w = w - rate v. Rows are `row` floats apart. If copy is not NULL, sets copy(n, m) = w(m, n);
-     its rows are copy_row floats apart. */
+  /* The product c is the gradient of weights w. Applies optimizer.h's rule `sgd` in vectors, as v =
+     momentum v + c + weight_decay w, w = w - rate v. The order of additions is its own. Rows are
+     `row` floats apart. If copy is not NULL, sets copy(n, m) = w(m, n); its rows are copy_row
+     floats apart. */
   void (*update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule, float rate,
                  float *w, float *v, size_t row, float *copy, size_t copy_row);
 } GemmKernels;

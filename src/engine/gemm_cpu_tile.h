@@ -48,7 +48,7 @@ INLINE void NAME(forward_tile)(const GemmTerms *terms, const int vectors, const 
 }
 
 INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const float *y,
-                                float *dx, size_t row) {
+                                float scale, float *dx, size_t row) {
   Vector c[GEMM_PANEL][VECTORS];
   NAME(accumulate)(terms, vectors, NULL, c);
   UNROLL for (size_t m = 0; m < GEMM_PANEL; m++) {
@@ -56,7 +56,7 @@ INLINE void NAME(backward_tile)(const GemmTerms *terms, const int vectors, const
     float *gradient = dx + m * row;
     for (int v = 0; v < vectors; v++) ((Vector *)gradient)[v] = c[m][v];
     IN_VECTORS for (int n = 0; n < vectors * LANES; n++) {
-      gradient[n] = times_slope(activation_slope(output[n]), gradient[n]);
+      gradient[n] = times_slope(activation_slope(output[n], scale), gradient[n]);
     }
   }
 }
@@ -103,9 +103,9 @@ TARGET static void NAME(forward)(const GemmTerms *terms, size_t columns, const f
   EACH_WIDTH(forward_tile, bias, activates, y, y_row);
 }
 
-TARGET static void NAME(backward)(const GemmTerms *terms, size_t columns, const float *y, float *dx,
-                                  size_t row) {
-  EACH_WIDTH(backward_tile, y, dx, row);
+TARGET static void NAME(backward)(const GemmTerms *terms, size_t columns, const float *y,
+                                  float scale, float *dx, size_t row) {
+  EACH_WIDTH(backward_tile, y, scale, dx, row);
 }
 
 TARGET static void NAME(update)(const GemmTerms *terms, size_t columns, const OptimizerRule *rule,

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "activation.h"
 #include "base/output.h"
+
+_Static_assert(ACTIVATION_IS_RELU, "digit_page.html computes Math.max(0, sum)");
 
 extern const char digit_page_html[]; /* the page's text, which ends with a 0 byte */
 

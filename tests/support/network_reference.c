@@ -58,15 +58,17 @@ static void drop(const Step *step, int l, int rows, int size, double *values) {
     }
 }
 
-/* Computes all layers' outputs. y[0] is the input. Layer l writes y[l + 1] (rows, size[l + 1]). */
+/* Computes all layers' outputs. y[0] is the input. Layer l writes y[l + 1] (rows, size[l + 1]), and
+   a hidden layer also whole[l + 1], its output before dropout. */
 static void forward(const Network *n, const Step *step, const double *parameters, int rows,
-                    double *const *y) {
+                    double *const *y, double *const *whole) {
   for (int l = 0; l < n->layers; l++) {
     const int out = n->size[l + 1];
     reference_linear(y[l], parameters + n->weight[l], parameters + n->bias[l], rows, n->size[l],
                      out, y[l + 1]);
     if (l + 1 == n->layers) break;
     reference_activate(y[l + 1], area(rows, out));
+    memcpy(whole[l + 1], y[l + 1], area(rows, out) * sizeof *y[l + 1]);
     drop(step, l + 1, rows, out, y[l + 1]);
   }
 }
@@ -101,7 +103,7 @@ static double *loss_gradient(const Step *step, const double *logits, const uint1
 
 /* Computes every layer's gradient from dy, the gradient of the logits, and frees dy. */
 static void backward(const Network *n, const Step *step, const double *parameters, int rows,
-                     double *const *y, double *dy, double *gradient) {
+                     double *const *y, double *const *whole, double *dy, double *gradient) {
   memset(gradient, 0, n->floats * sizeof *gradient);
   for (int l = n->layers - 1; l >= 0; l--) {
     const int in = n->size[l], out = n->size[l + 1];
@@ -111,7 +113,7 @@ static void backward(const Network *n, const Step *step, const double *parameter
     if (l > 0) { /* the gradient of the pixels is not needed */
       reference_input_gradient(dy, parameters + n->weight[l], rows, in, out, dx);
       drop(step, l, rows, in, dx);
-      reference_activation_slope(y[l], area(rows, in), dx);
+      reference_activation_slope(whole[l], area(rows, in), dx);
     }
     free(dy);
     dy = dx;
@@ -123,16 +125,19 @@ static void gradient_of(const Network *n, const Step *step, const double *parame
                         const double *x, const uint16_t *labels, int rows, double *gradient,
                         EngineSums *sums) {
   const int layers = n->layers, classes = n->size[layers];
-  double *y[NETWORK_MAX_LAYERS + 1] = {NULL};
+  double *y[NETWORK_MAX_LAYERS + 1], *whole[NETWORK_MAX_LAYERS + 1];
   assert(layers > 0);
-  for (int l = 0; l <= layers; l++) y[l] = reference_zeros(area(rows, n->size[l]), sizeof(double));
+  for (int l = 0; l <= layers; l++) {
+    y[l] = reference_zeros(area(rows, n->size[l]), sizeof(double));
+    whole[l] = reference_zeros(area(rows, n->size[l]), sizeof(double));
+  }
   memcpy(y[0], x, area(rows, n->size[0]) * sizeof *x);
-  forward(n, step, parameters, rows, y);
+  forward(n, step, parameters, rows, y, whole);
   add_loss(step, y[layers], labels, rows, classes, sums);
   if (gradient)
-    backward(n, step, parameters, rows, y, loss_gradient(step, y[layers], labels, rows, classes),
-             gradient);
-  for (int l = 0; l <= layers; l++) free(y[l]);
+    backward(n, step, parameters, rows, y, whole,
+             loss_gradient(step, y[layers], labels, rows, classes), gradient);
+  for (int l = 0; l <= layers; l++) free(y[l]), free(whole[l]);
 }
 
 void reference_gradient(const Network *network, const double *parameters, const double *x,

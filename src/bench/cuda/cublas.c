@@ -74,7 +74,8 @@ static cudaError_t backward(const Pass *p, int l) {
   TRY(launch_bias_gradient(at.d_dz, at.d_gb, rows, at.out, p->stream));
   if (l == 0) return cudaSuccess;
   TRY(gemm(p, false, at.d_dz, at.out, false, at.d_w, at.in, d_dx, rows, at.in, at.out));
-  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, p->stream);
+  return launch_activation_slope(d_dx, at.d_x, (Dropout){0}, (size_t)rows * (size_t)at.in,
+                                 p->stream);
 }
 
 /* One kernel updates the array of all parameters. The array has padding, whose gradient is 0. */

@@ -45,7 +45,7 @@ cudaError_t backward_input(const Pass *p, int l) {
   if (l == 0) return cudaSuccess;
   TRY(launch_backward_gemm(at.d_dz, at.d_w, d_dx, rows, at.in, at.out, p->stream));
   if (dropout.share > 0) TRY(launch_dropout(p->batch, d_dx, at.in, dropout, p->stream));
-  return launch_activation_slope(d_dx, at.d_x, (size_t)rows * (size_t)at.in, p->stream);
+  return launch_activation_slope(d_dx, at.d_x, dropout, (size_t)rows * (size_t)at.in, p->stream);
 }
 
 cudaError_t none_backward(const Pass *p, int l) {
