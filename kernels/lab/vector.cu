@@ -1,5 +1,6 @@
-/* Vectors: fill, scale, saxpy, exponentiate. Memory limits them all, and memory moves sectors of 32
-   bytes. So the speed depends on which bytes the 32 lanes of a warp access in ONE instruction. */
+/* Vectors: one operation per element, from clear to multiply. Memory limits them all, and memory
+   moves sectors of 32 bytes. So the speed depends on which bytes the 32 lanes of a warp access in
+   ONE instruction. */
 #include <cmath>
 
 #include "lab/lab.cuh"
@@ -13,15 +14,26 @@ constexpr float FACTOR = 1.7f;
 constexpr float FILLING = 0x1.7e7e7ep-1f;
 constexpr int FILLING_BYTE = 0x3f;
 
-enum { FILL, SCALE, SAXPY, EXPONENTIATE, PROBLEMS };
-template <int PROBLEM> constexpr int INPUTS = PROBLEM == FILL ? 0 : PROBLEM == SAXPY ? 2 : 1;
+enum { FILL, SCALE, SAXPY, EXPONENTIATE, CLEAR, RELU, ADD_NUMBER, ADD, MULTIPLY, PROBLEMS };
+constexpr int INPUT_COUNTS[PROBLEMS] = {0, 1, 2, 1, 0, 1, 1, 2, 2};
+template <int PROBLEM> constexpr int INPUTS = INPUT_COUNTS[PROBLEM];
 
 /* Returns the result for one element, in float on the GPU and in double for the reference. */
 template <int PROBLEM, class T> __host__ __device__ T result_of(T x, T y) {
   if (PROBLEM == FILL) return FILLING;
   if (PROBLEM == EXPONENTIATE) return std::exp(x);
   if (PROBLEM == SCALE) return FACTOR * x;
+  if (PROBLEM == CLEAR) return 0;
+  if (PROBLEM == RELU) return x < 0 ? 0 : x; /* unlike fmax(x, 0), this keeps a NaN, so it shows */
+  if (PROBLEM == ADD_NUMBER) return x + FACTOR;
+  if (PROBLEM == ADD) return x + y;
+  if (PROBLEM == MULTIPLY) return x * y;
   return FACTOR * x + y;
+}
+
+/* These problems round nothing. */
+constexpr bool is_exact(int problem) {
+  return problem == FILL || problem == CLEAR || problem == RELU;
 }
 
 template <int PROBLEM> void reference(const LabRange *r) {
@@ -29,7 +41,7 @@ template <int PROBLEM> void reference(const LabRange *r) {
     const double x = INPUTS<PROBLEM> > 0 ? ((const float *)r->h_in[0])[r->first + i] : 0.0;
     const double y = INPUTS<PROBLEM> > 1 ? ((const float *)r->h_in[1])[r->first + i] : 0.0;
     r->expected[i] = result_of<PROBLEM>(x, y);
-    r->allowed[i] = PROBLEM == FILL ? 0.0 : UNIT * fabs(r->expected[i]);
+    r->allowed[i] = is_exact(PROBLEM) ? 0.0 : UNIT * fabs(r->expected[i]);
     if (PROBLEM == SAXPY) r->allowed[i] += UNIT * fabs(FACTOR * x); /* the product rounds, too */
     /* The CUDA guide allows 2 ulp. An ulp is at most 2 UNIT |expected|, and at least 2^-149. */
     if (PROBLEM == EXPONENTIATE) r->allowed[i] = 5 * UNIT * fabs(r->expected[i]) + 0x1p-147;
@@ -67,12 +79,35 @@ cudaError_t launch_element(const LabCall *call) {
   });
 }
 
-/* ---- 2. and 3. one contiguous segment per thread ------------------------------------------------
+/* ---- 2. without a check of the bounds -----------------------------------------------------------
+   The last block of rung 1 may have threads beyond the last element, and only the check keeps them
+   from writing there. What they would overwrite belongs to somebody else, and nothing reports it:
+   memory is allocated in large pieces, so the address is usually valid. That is why this rung
+   refuses lengths that leave such threads. */
+template <int PROBLEM>
+__global__ void __launch_bounds__(BLOCK)
+    unchecked(const float *__restrict__ x, const float *__restrict__ y, float *__restrict__ out) {
+  do_word<PROBLEM, 1>(x, y, out, lab_thread(BLOCK));
+}
+
+cudaError_t launch_unchecked(const LabCall *call) {
+  return lab_by_problem<PROBLEMS>(call, [=](auto problem) {
+    return lab_launch(call, unchecked<problem>, lab_grid(call, BLOCK), BLOCK, 0, call->d_in[0],
+                      call->d_in[1], call->d_out);
+  });
+}
+
+const char *refuse_unchecked(const LabCall *call) {
+  return call->size.dim[0] % BLOCK ? "threads of its last block would write behind the array"
+                                   : nullptr;
+}
+
+/* ---- 3. and 4. one contiguous segment per thread ------------------------------------------------
    Thread: SEGMENT contiguous elements, as a CPU would divide a loop among its cores. Lanes are 128
-   bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 3 loads TOGETHER
+   bytes apart, so each request touches 32 sectors and uses 4 bytes of each. Rung 4 loads TOGETHER
    elements before it stores the first. */
 constexpr int SEGMENT = 32; /* elements per thread; they fill a cache line */
-constexpr int TOGETHER = 8; /* elements that rung 3 loads at once; they fill a sector */
+constexpr int TOGETHER = 8; /* elements that rung 4 loads at once; they fill a sector */
 
 template <int PROBLEM, int UNROLL>
 __global__ void __launch_bounds__(BLOCK)
@@ -90,11 +125,11 @@ template <int UNROLL> cudaError_t launch_segment(const LabCall *call) {
   });
 }
 
-/* ---- 4. to 6. grid-stride, and back -------------------------------------------------------------
+/* ---- 5. to 7. grid-stride, and back -------------------------------------------------------------
    Thread: every n-th element, where n is the number of threads of the grid. So in every step
-   neighbouring lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 5 uses
+   neighbouring lanes have neighbouring elements. The grid fits the GPU, not the data. Rung 6 uses
    words of 16 bytes (arrays are aligned, see lab.h); each element after the last word has its own
-   thread. Rung 6 has one thread per word, so its loop runs once (docs/lab/vector.md). */
+   thread. Rung 7 has one thread per word, so its loop runs once (docs/lab/vector.md). */
 
 /* Four times the 8 blocks that fit on a multiprocessor. When a block ends, another starts. */
 constexpr int32_t BLOCKS_AN_SM = 32, AS_MANY_AS_NEEDED = INT32_MAX;
@@ -117,7 +152,8 @@ template <int WIDTH, int32_t BLOCKS> cudaError_t launch_grid_stride(const LabCal
 }
 
 cudaError_t launch_memset(const LabCall *call) {
-  return cudaMemsetAsync(call->d_out, FILLING_BYTE, sizeof(float) * (size_t)call->size.dim[0],
+  const int byte = call->problem == CLEAR ? 0 : FILLING_BYTE;
+  return cudaMemsetAsync(call->d_out, byte, sizeof(float) * (size_t)call->size.dim[0],
                          call->stream);
 }
 
@@ -130,9 +166,15 @@ template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *
           reference<PROBLEM>};
 }
 
-const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"), problem<SCALE, 1>("scale"),
+const LabProblem problems[PROBLEMS] = {problem<FILL, 0>("fill"),
+                                       problem<SCALE, 1>("scale"),
                                        problem<SAXPY, 2>("saxpy"),
-                                       problem<EXPONENTIATE, 1>("exponentiate")};
+                                       problem<EXPONENTIATE, 1>("exponentiate"),
+                                       problem<CLEAR, 0>("clear"),
+                                       problem<RELU, 1>("relu"),
+                                       problem<ADD_NUMBER, 1>("add-number"),
+                                       problem<ADD, 1>("add"),
+                                       problem<MULTIPLY, 1>("multiply")};
 
 /* Each rung predicts how many sectors of 32 bytes a request of a warp touches. */
 const LabRung rungs[] = {
@@ -140,6 +182,10 @@ const LabRung rungs[] = {
      "One thread per element: neighbouring lanes take neighbouring elements, a request is four "
      "whole sectors; with 1 KB to write per block (fill), starting blocks takes longer",
      launch_element, lab_value<4>},
+    {"unchecked",
+     "The same without the check of the bounds, which costs nothing that memory would notice, but "
+     "must be there for lengths that blocks do not divide",
+     launch_unchecked, lab_value<4>, .refuse = refuse_unchecked},
     {"segment",
      "One contiguous segment per thread, the habit of the CPU, spreads each request over 32 "
      "sectors",
@@ -158,7 +204,7 @@ const LabRung rungs[] = {
      "walk through memory in order",
      launch_grid_stride<4, AS_MANY_AS_NEEDED>, lab_value<16>},
     {"memset", "cudaMemsetAsync, with a number whose four bytes are the same", launch_memset,
-     .kind = LAB_LIBRARY, .problems = 1 << FILL}};
+     .kind = LAB_LIBRARY, .problems = 1 << FILL | 1 << CLEAR}};
 
 } // namespace
 

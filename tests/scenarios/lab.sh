@@ -51,11 +51,13 @@ else
     prints 1 "$row" $words --on emulator
     printed 0 ' WRONG$'
   done <<'END'
-vector --problem fill --size 32000|^2  segment .* 32000 +31.25 +0 +32.0 +31.2  right$
+vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +32.0 +31.2  right$
 reduce --problem sum --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
 reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
 reduce --problem maximum --size 25601|^6  one-pass +0.10 +1.00 .* right$
-vector --problem exponentiate --size 3001|^6  word +0.0240 .* right$
+vector --problem multiply --size 25601|^refused, unchecked: threads of its last block would write behind
+vector --problem relu --size 25600|^2  unchecked .* 4.00 +4.00  right$
+vector --problem exponentiate --size 3001|^7  word +0.0240 .* right$
 softmax --problem logits --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
 softmax --problem logits --size 8x1024|^2  tree .* 8.00 +8.00  right$
 softmax --problem neighbours --size 64x1024|^9  fused +0.28 +1.00 .* right$
