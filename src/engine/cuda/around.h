@@ -12,7 +12,7 @@ typedef struct {
 
 /* The graphs of steps_by_graph. */
 typedef struct {
-  StepGraph many_steps, one_step, last_steps;
+  StepGraph many_steps, one_step, last_steps, short_step;
   uint32_t positions_before; /* number of rows of the previous range */
   const uint8_t *d_captured; /* the rows that the graphs read */
 } StepGraphs;

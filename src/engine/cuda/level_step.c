@@ -12,6 +12,7 @@ void graphs_forget(StepGraphs *graphs) {
   forget_graph(&graphs->one_step);
   forget_graph(&graphs->many_steps);
   forget_graph(&graphs->last_steps);
+  forget_graph(&graphs->short_step);
 }
 
 /* Captures a graph of of->steps steps. Each launch advances *d_state for the next launch. */
@@ -48,27 +49,29 @@ static cudaError_t warm_up(const Pass *p, StepState state) {
   return launch_begin(p->around->d_state, state, p->stream);
 }
 
-/* Queues a range's steps as graphs of GRAPH_STEPS steps, then of 1 step, then a short step. With
-   ranks, if the previous range had the same length, all steps after the long graphs form one graph
-   instead, because the ranks' updates overlap with the next step only inside a graph. */
+/* Queues a range's steps as graphs of GRAPH_STEPS steps, then of 1 step, then a short step. If the
+   previous range had the same length, all steps after the long graphs form one graph instead,
+   because every graph costs some 4 us, and because the ranks' updates overlap with the next step
+   only inside a graph. The short step has a graph of its own for ranges of other lengths, so that
+   these do not replace the graph of the last steps. */
 cudaError_t steps_by_graph(const Pass *p, StepState state, uint64_t steps) {
   StepGraphs *graphs = &p->around->graphs;
   const Ranks *ranks = p->config->ranks;
   const uint32_t batch = (uint32_t)p->config->training.batch,
                  positions = state.end - state.position;
   const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
-  const bool captured =
-      graphs->many_steps.graph || graphs->one_step.graph || graphs->last_steps.graph;
+  const bool captured = graphs->many_steps.graph || graphs->one_step.graph ||
+                        graphs->last_steps.graph || graphs->short_step.graph;
   if ((p->level->loads || ranks) && !captured) TRY(warm_up(p, state));
   steps = positions / batch;
-  const uint64_t last = ranks && positions == graphs->positions_before ? steps % GRAPH_STEPS : 0;
+  const uint64_t last = positions == graphs->positions_before ? steps % GRAPH_STEPS : 0;
   graphs->positions_before = positions;
   if (graphs->d_captured != p->batch.d_pixels) graphs_forget(graphs);
   graphs->d_captured = p->batch.d_pixels;
   for (; steps >= GRAPH_STEPS; steps -= GRAPH_STEPS)
     TRY(launch_steps(p, &graphs->many_steps, GRAPH_STEPS, 0));
   for (; steps > last; steps--) TRY(launch_steps(p, &graphs->one_step, 1, 0));
-  return launch_steps(p, &graphs->last_steps, last, rest);
+  return launch_steps(p, last > 0 ? &graphs->last_steps : &graphs->short_step, last, rest);
 }
 
 const Level level_step = {.input = layer_input,
