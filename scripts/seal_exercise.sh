@@ -13,20 +13,28 @@ export LC_ALL=C
 
 kind=$1 source=$2 sealed=$3 compiler=("${@:4}")
 top=$(cd "$(dirname "$0")/.." && pwd)
-STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20
+STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20 MOST_WRITTEN_MB=64 name=kernels/exercise.cu
 [ "$kind" = emulator ] && MOST_KB=1000000 || MOST_KB=16000000
 
+# refuse WHAT [LINE] says what is not allowed, and in which line of the file.
 refuse() {
-  echo "The exercise does not allow this: $1." >&2
+  echo "${2:+$name:$2: }The exercise does not allow this: $1." >&2
   exit 1
+}
+
+# refuse_line WHAT FOUND is like refuse. FOUND is a line as grep -n prints it.
+refuse_line() {
+  local text
+  text=$(sed -E 's/^[[:space:]]+//;s/[[:space:]]+$//' <<<"${2#*:}")
+  refuse "$1: ${text:0:1000}" "${2%%:*}"
 }
 
 # compile COMPILER ARGUMENT... compiles within the limits and prints the compiler's messages about the file.
 compile() {
   local status=0
-  (ulimit -v "$MOST_KB" -t "$MOST_SECONDS" -c 0 && exec "$@" -Iheaders 2>said) || status=$?
-  if [ $status -gt 1 ] || grep -qE 'frontend command failed|out of memory|exhausted|bad_alloc|Killed|CPU time' said; then
-    refuse "it takes more than $((MOST_KB / 1000)) MB of memory or $MOST_SECONDS s to compile"
+  (ulimit -v "$MOST_KB" -t "$MOST_SECONDS" -c 0 -f $((MOST_WRITTEN_MB << 10)) && exec "$@" -Iheaders 2>said) || status=$?
+  if [ $status -gt 1 ] || grep -qE 'frontend command failed|out of memory|exhausted|bad_alloc|Killed|CPU time|File size limit|File too large' said; then
+    refuse "it takes more than $((MOST_KB / 1000)) MB of memory or $MOST_SECONDS s to compile, or gives more than $MOST_WRITTEN_MB MB"
   fi
   head -c 20000 said | tr -c '[:print:]\n\t' '?' >&2
   [ $status = 0 ] || exit 1
@@ -41,7 +49,6 @@ mkdir -p "$folder/kernels/class" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 [ -s "$source" ] || refuse 'there is nothing in it'
 [ "$(wc -c <"$source")" -le $SOURCE_BYTES ] || refuse "it has more than $SOURCE_BYTES bytes"
-name=kernels/exercise.cu
 [[ $source != *warmup.cu ]] || name=kernels/class/warmup.cu
 text=$folder/$name
 tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$text"
@@ -49,36 +56,57 @@ cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
-# The text is checked without expanding macros. A macro cannot make a refused name, since ## is refused.
+# The text is checked without expanding macros. A macro cannot make a refused name, since ## is refused. `plain` has the
+# same lines with empty strings, since a string may say anything. Compilers also take some characters that are not ASCII
+# for spaces.
+awk -v CHECK=1 -v NO_STRINGS=1 -f "$top/src/emulator/launches.awk" "$text" >plain
+HASH=$'^[[:space:]\x80-\xff]*#[[:space:]\x80-\xff]*'
 HEADERS='"(batch\.cuh|kernels\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
-while IFS='|' read -r what pattern; do
-  ! found=$(grep -m 1 -E "$pattern" "$text") || refuse "it has $what: ${found:0:80}"
+# These call what they are given, a pointer to a member for example, or make std::apply and std::invoke visible.
+CALLS='invoke|mem_fn|apply|bind|not_fn|function|reference_wrapper|c?ref|visit|call_once|thread|async|tuple|pair|array|
+  make_(tuple|pair|from_tuple)|tie|forward_as_tuple'
+CALLS=$(tr -d ' \n' <<<"$CALLS")
+while IFS='~' read -r what pattern; do
+  pattern=${pattern//HASH/$HASH}
+  ! found=$(grep -a -n -m 1 -E "${pattern//CALLS/$CALLS}" plain) || refuse_line "it has $what" "$found"
 done <<'END2'
-assembly, an attribute or a pragma|(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec)([^A-Za-z0-9_]|$)
-other spellings or joined words|##|%:|<:|\\u|\\U|\?\?
-a directive that pretends|^\s*#\s*(line|include_next|import|embed|ident|[0-9])
-names of the emulator|(^|[^A-Za-z0-9_])(EMULATOR_|emulat(ed|or))
-jumps and calls to what is worked out|goto\s*\*|&&\s*[A-Za-z_]+\s*[;,)}]|::\s*\*|->\s*\*|[A-Za-z_)]\s*\.\s*\*|(^|[^A-Za-z0-9_])(virtual|thread_local|alloca|invoke|mem_fn|apply)([^A-Za-z0-9_]|$)
+assembly, an attribute or a pragma~(^|[^A-Za-z0-9_])(asm|__asm(__)?|_Pragma|__attr[a-z_]*|__declspec)([^A-Za-z0-9_]|$)
+other spellings or joined words~##|%:|<:|\\u|\\U|\?\?
+a raw string~(^|[^A-Za-z0-9_])(u8|u|U|L)?R"
+a directive that pretends~HASH(line|include_next|import|embed|ident|[0-9])
+names of the emulator~(^|[^A-Za-z0-9_])(EMULATOR_|emulat(ed|or))
+calls to what is worked out~::\s*\*|->\s*\*|[A-Za-z_)]\s*\.\s*\*|(^|[^A-Za-z0-9_])(virtual|thread_local|alloca|std\s*::\s*(CALLS))([^A-Za-z0-9_]|$)
 END2
-! grep -qE '\[\s*\[' <(tr '\n' ' ' <"$text") || refuse 'it has an attribute'
-! found=$(grep -E '^\s*#\s*pragma' "$text" | grep -m 1 -vE '^\s*#\s*pragma\s+(unroll(\s|\(|$)|once\s*$)') ||
-  refuse "it has a pragma: $found"
-! found=$(grep -E '^\s*#\s*include' "$text" | grep -m 1 -vE "^\s*#\s*include\s*($HEADERS)\s*$") ||
-  refuse "it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>: $found"
-# Names that begin with __, or with _ and a capital, are reserved for the compiler. CUDA's such names are allowed.
-names() { grep -oE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
-known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$)')
-[ "$kind" = emulator ] || known+=$'\n'$(names "$text" | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
-found=$(names "$text" | grep -vxF "$known"$'\n__restrict\n__restrict__\n__FILE__\n__LINE__\n__func__\n__cplusplus' | paste -sd' ' || true)
-[ -z "$found" ] || refuse "it uses $found, which the emulator does not know"
+if grep -aqE '(^|[^A-Za-z0-9_])using\s+(namespace\s+)?std([^A-Za-z0-9_]|$)' plain; then
+  ! found=$(grep -a -n -m 1 -wE "$CALLS" plain) || refuse_line 'it has calls to what is worked out' "$found"
+fi
+found=$(awk '{ all = all $0 "\n" }
+  END { if (match(all, /\[[ \t\r\f\v\n]*\[/)) print split(substr(all, 1, RSTART), lines, "\n") }' plain)
+[ -z "$found" ] || refuse_line 'it has an attribute' "$found:$(sed -n "${found}p" plain)"
+! found=$(grep -a -n -E "${HASH}pragma" plain | grep -a -m 1 -vE "^[0-9]+:\s*#\s*pragma\s+(unroll(\s|\(|\$)|once\s*\$)") ||
+  refuse_line 'it has a pragma' "$found"
+! found=$(grep -a -n -E "${HASH}include" "$text" | grep -a -m 1 -vE "^[0-9]+:\s*#\s*include\s*($HEADERS)\s*\$") ||
+  refuse_line 'it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>' "$found"
+first=$(grep -a -m 1 -oE "${HASH}include[[:space:]]*\"[a-z.]+\"" "$text" | grep -oE '[a-z]+\.[a-z]+' || true)
+# Names that begin with __, or with _ and a capital, are reserved for the compiler. CUDA's such names are allowed, but
+# for those that differ between the check and the run.
+names() { grep -aoE '(^|[^A-Za-z0-9_])(__|_[A-Z])[A-Za-z0-9_]*' "$1" | grep -oE '_[A-Za-z0-9_]*' | sort -u; }
+known=$(names "$top/src/emulator/device.h" | grep -vE '^__(attribute|builtin|clang|cuda|assert|restrict__$|CUDA__$|COUNTER__$)')
+[ "$kind" = emulator ] || known+=$'\n'$(names plain | grep -E '^__[a-z][a-z0-9_]*$' | grep -vE '^__(builtin|asm|attr)')
+found=$(names plain | grep -vxF "$known"$'\n__restrict\n__restrict__\n__FILE__\n__LINE__\n__func__\n__cplusplus' | paste -sd' ' || true)
+[ -z "$found" ] || refuse "it uses $found, which the emulator does not know" "$(grep -a -n -m 1 -wF "${found%% *}" plain | cut -d: -f1)"
 
+# The header comes before the file, so that the file's macros cannot change it.
+header=()
+[ -z "$first" ] || header=(-include "headers/$first")
+compiler+=(${header[@]+"${header[@]}"})
 if [ "$kind" = emulator ]; then
   resources=$("${compiler[0]}" -print-resource-dir)/include # avoids clang's own versions of <algorithm> and other headers
   compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
     --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
-    -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h "$name"
+    -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h ${header[@]+"${header[@]}"} "$name"
   for file in "$name" headers/{batch,unrolled}.cuh; do
     awk -f "$top/src/emulator/launches.awk" "$file" >rewritten
     mv rewritten "$file"
@@ -110,7 +138,17 @@ fi
 allowed=$(tr -d ' \n' <<<"$allowed")
 foreign=$(nm --undefined-only --format=posix object.o | cut -d' ' -f1 | grep -vxE "$allowed" |
   paste -sd' ' || true)
-[ -z "$foreign" ] || refuse "it uses $foreign, and has only its arrays, <math.h>, memcpy and printf"
+if [ -n "$foreign" ]; then
+  # nm knows the line of a call if the object has debug information.
+  line=$(nm --undefined-only --line-numbers object.o | sed -nE "s/^ *U ${foreign%% *}\t.*$(basename "$name"):([0-9]+)\$/\1/p" | head -n 1)
+  refuse "it uses $foreign, and has only its arrays, <math.h>, memcpy and printf" \
+    "${line:-$(grep -a -n -m 1 -wF "${foreign%% *}" plain | cut -d: -f1)}"
+fi
+
+functions=(launch_exercise_{forward,softmax,loss,update})
+[[ $name != *warmup.cu ]] || functions=(launch_warmup_{map,index,reverse,sum,copy})
+missing=$(printf '%s\n' "${functions[@]}" | grep -vxF "$(nm --extern-only --defined-only --format=posix object.o | cut -d' ' -f1)" | paste -sd' ' || true)
+[ -z "$missing" ] || refuse "it lacks $missing, with the parameters of kernels.h"
 
 renamed=()
 if [ "$kind" = emulator ]; then
@@ -131,7 +169,9 @@ if [ "$kind" = emulator ]; then
   done
 fi
 # Symbol DW.ref... stays global. Every C++ file has this symbol, and the linker keeps one copy.
-renamed+=(--keep-global-symbol={launch_{exercise_{forward,softmax,loss,update},warmup_{map,index,reverse,sum,copy}},DW.ref.__g{xx,cc}_personality_v0})
+for function in "${functions[@]}" DW.ref.__g{xx,cc}_personality_v0; do
+  renamed+=("--keep-global-symbol=$function")
+done
 # Symbols that every C++ file may have (comdat) become local, because another sealed file has the same symbols.
 ld -r --force-group-allocation object.o -o flat.o
 objcopy "${renamed[@]}" flat.o "$sealed"

@@ -267,6 +267,7 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 }
 #define __threadfence() emulator_fence()
 #define __threadfence_block() emulator_fence()
+#define __threadfence_system() emulator_fence()
 #define __trap() emulator_trap()
 #define __nanosleep(nanoseconds) ((void)(nanoseconds))
 #define clock64() ((long long)emulator_clock())
@@ -275,7 +276,11 @@ template <class T> EMULATOR_INLINE T atomicCAS(T *at, T compare, T value) {
 #define __ldg(at) (*(at))
 #define __ldcg(at) (*(at))
 #define __ldcs(at) (*(at))
+#define __ldca(at) (*(at))
+#define __ldcv(at) (*(at))
+#define __ldlu(at) (*(at))
 #define __stcs(at, value) ((void)(*(at) = (value)))
+#define __stwt(at, value) ((void)(*(at) = (value)))
 #define __stcg(at, value) ((void)(*(at) = (value)))
 
 template <class To, class From> __device__ To emulator_bits(From from) {
@@ -288,18 +293,93 @@ template <class To, class From> __device__ To emulator_bits(From from) {
 #define __float_as_uint(value) emulator_bits<uint32_t, float>(value)
 #define __int_as_float(bits) emulator_bits<float, int>(bits)
 #define __float_as_int(value) emulator_bits<int, float>(value)
+#define __double_as_longlong(value) emulator_bits<long long, double>(value)
+#define __longlong_as_double(bits) emulator_bits<double, long long>(bits)
 #define __ffs __builtin_ffs
+#define __ffsll __builtin_ffsll
 #define __popc __builtin_popcount
+#define __popcll __builtin_popcountll
 __device__ inline int __clz(int bits) {
   return bits ? __builtin_clz((unsigned)bits) : 32;
 }
+__device__ inline int __clzll(long long bits) {
+  return bits ? __builtin_clzll((unsigned long long)bits) : 64;
+}
+__device__ inline unsigned __brev(unsigned bits) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; i++) reversed |= (bits >> i & 1) << (31 - i);
+  return reversed;
+}
+__device__ inline int __mul24(int x, int y) { /* of the low 24 bits, with their sign */
+  return (int)((unsigned)((int)((unsigned)x << 8) >> 8) * (unsigned)((int)((unsigned)y << 8) >> 8));
+}
+__device__ inline unsigned __umul24(unsigned x, unsigned y) {
+  return (x & 0xffffff) * (y & 0xffffff);
+}
+__device__ inline int __mulhi(int x, int y) {
+  return (int)((long long)x * y >> 32);
+}
+__device__ inline unsigned __sad(int x, int y, unsigned sum) {
+  return (x < y ? (unsigned)y - (unsigned)x : (unsigned)x - (unsigned)y) + sum;
+}
+__device__ inline unsigned __usad(unsigned x, unsigned y, unsigned sum) {
+  return (x < y ? y - x : x - y) + sum;
+}
+__device__ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)((((unsigned long long)high << 32 | low) << (shift & 31)) >> 32);
+}
+__device__ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
+/* Conversions: _rn rounds to the nearest number, _rz towards 0, _ru up and _rd down. */
+#define __float2int_rn(x) ((int)rintf(x))
+#define __float2int_rz(x) ((int)(float)(x))
+#define __float2int_ru(x) ((int)ceilf(x))
+#define __float2int_rd(x) ((int)floorf(x))
+#define __float2uint_rn(x) ((unsigned)rintf(x))
+#define __float2uint_rz(x) ((unsigned)(float)(x))
+#define __float2uint_ru(x) ((unsigned)ceilf(x))
+#define __float2uint_rd(x) ((unsigned)floorf(x))
+#define __float2ll_rn(x) ((long long)rintf(x))
+#define __double2int_rn(x) ((int)rint(x))
+#define __double2int_rz(x) ((int)(double)(x))
+#define __double2float_rn(x) ((float)(double)(x))
+#define __int2float_rn(x) ((float)(int)(x))
+#define __uint2float_rn(x) ((float)(unsigned)(x))
+#define __ll2float_rn(x) ((float)(long long)(x))
+#define __int2double_rn(x) ((double)(int)(x))
+#define __uint2double_rn(x) ((double)(unsigned)(x))
+/* Fast functions of a GPU. Here they are as exact as the others. */
 #define __expf expf
+#define __exp10f(x) powf(10.0f, x)
+#define exp10f(x) powf(10.0f, x)
 #define __logf logf
+#define __log2f log2f
+#define __log10f log10f
+#define __powf powf
+#define __sinf sinf
+#define __cosf cosf
+#define __tanf tanf
+#define __saturatef(x) fminf(fmaxf(x, 0.0f), 1.0f)
+__device__ inline void emulator_sincosf(float x, float *sine, float *cosine) {
+  *sine = sinf(x), *cosine = cosf(x);
+}
+#define sincosf emulator_sincosf
+#define __sincosf emulator_sincosf
 #define __fmaf_rn fmaf
 #define __fdividef(x, y) ((float)(x) / (float)(y))
 #define __frcp_rn(x) (1.0f / (float)(x))
 #define __fadd_rn(x, y) ((float)(x) + (float)(y))
 #define __fmul_rn(x, y) ((float)(x) * (float)(y))
+#define __fsub_rn(x, y) ((float)(x) - (float)(y))
+#define __fdiv_rn(x, y) ((float)(x) / (float)(y))
+#define __fsqrt_rn(x) sqrtf(x)
+#define __frsqrt_rn(x) (1.0f / sqrtf(x))
+#define __dadd_rn(x, y) ((double)(x) + (double)(y))
+#define __dsub_rn(x, y) ((double)(x) - (double)(y))
+#define __dmul_rn(x, y) ((double)(x) * (double)(y))
+#define __ddiv_rn(x, y) ((double)(x) / (double)(y))
+#define __fma_rn fma
 #define rsqrtf(x) (1.0f / sqrtf(x))
 __device__ inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return (uint32_t)((uint64_t)x * y >> 32);

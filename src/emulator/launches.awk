@@ -3,9 +3,10 @@
 #   extern __shared__ T name[];                          ->  EMULATOR_DYNAMIC(T, name);
 #   __launch_bounds__(most) ... {                        ->  ... { emulator_bounds(most);
 # Joins continued lines and adds empty lines to keep line numbers. Keeps a `>>>` that closes templates.
-# With CHECK=1, only removes comments.
+# With CHECK=1, only removes comments. With NO_STRINGS=1 also empties strings, except in directives.
 BEGIN { if (NAME) printf "#line 1 \"%s\"\n", NAME }
 {
+  if (NR == 1) sub(/^\357\273\277/, "") # the mark that some editors put before UTF-8
   sub(/\r$/, "")
   if (sub(/\\[ \t\v\f\r]*$/, "")) { held = held $0; empty++; next }
   line = held $0; held = ""
@@ -15,8 +16,9 @@ BEGIN { if (NAME) printf "#line 1 \"%s\"\n", NAME }
 END { if (held != "") print rewritten(held) }
 
 # Returns the line with its tokens replaced.
-function rewritten(line,   out, token) {
+function rewritten(line,   out, token, emptied) {
   out = ""
+  emptied = NO_STRINGS && line !~ /^[ \t]*#/
   while (line != "") {
     if (comment) {
       if (!(token = index(line, "*/"))) return out
@@ -27,6 +29,7 @@ function rewritten(line,   out, token) {
              match(line, /^"([^"\\]|\\.)*"/) || match(line, /^'([^'\\]|\\.)*'/) || match(line, /^(<<<|>>>)/) ||
              match(line, /^./)) {
       token = substr(line, 1, RLENGTH); line = substr(line, RLENGTH + 1)
+      if (emptied && token ~ /^["'].*["']$/) token = substr(token, 1, 1) substr(token, 1, 1)
       out = out (CHECK ? token : made_of(token))
     }
   }
@@ -56,6 +59,9 @@ function with_dynamic(line,   before, type, name) {
   sub(/ *\[.*/, "", name)
   before = match(type, /.*[;{}]/) ? substr(type, 1, RLENGTH) : ""
   type = substr(type, length(before) + 1)
-  gsub(/extern|__shared__|__align__ *\([^()]*\)/, "", type)
+  type = " " type " "
+  while (match(type, /[^A-Za-z_0-9](extern|__shared__)[^A-Za-z_0-9]/))
+    type = substr(type, 1, RSTART) substr(type, RSTART + RLENGTH - 1)
+  gsub(/__align__ *\([0-9A-Za-z_ ]*\)/, "", type)
   return before " EMULATOR_DYNAMIC(" type ", " name ");" line
 }

@@ -9,7 +9,7 @@ as_nvcc = -fno-strict-aliasing -ffp-contract=off -fno-delete-null-pointer-checks
 AS_NVCC := $(call as_nvcc,$(CXX))
 # An access of the source stays one access: nothing is vectorised or removed. Basic blocks keep the order of the
 # source, on which src/emulator/findings.cpp relies.
-like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bounds -fsanitize-coverage=trace-pc$(comma)no-prune \
+like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bounds$(comma)local-bounds -fsanitize-coverage=trace-pc$(comma)no-prune \
                 -mllvm -tsan-instrument-read-before-write -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
                 -fsanitize=thread$(comma)bounds -fsanitize-coverage=trace-pc \
                 -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
@@ -22,7 +22,7 @@ WATCHED_CXX = $(call watched_by,$(CXX))
 # clang++ compiles a student's file: its front end knows CUDA, and its watch sees structs that are passed by value.
 STUDENT_CXX := $(or $(shell for c in clang++ $(foreach n,22 21 20 19 18 17 16 15 14,clang++-$n); do command -v $$c && break; done),clang++)
 # A loop without end stays one.
-STUDENTS := -fno-exceptions -fno-finite-loops -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla \
+STUDENTS := -fno-exceptions -fno-finite-loops -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla -Werror=gnu-label-as-value \
             $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
 # The command line sets these variables, the environment none. SUBMISSION is what is scored, SEALED the folder of its

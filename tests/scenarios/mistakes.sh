@@ -2,7 +2,6 @@
 # the message that the edit must cause, with its line. Edits of different functions share a file, because
 # each function is judged alone. Names like f11 only tell the mistakes apart.
 . "$TOP/tests/support/kit.sh" graded/mistakes
-export MLP_TEST_LIMIT=10
 
 patterns=() last=0
 sed 's~^#include "batch.cuh"~&\n#include <assert.h>~' "$answers" >base.cu
@@ -172,7 +171,7 @@ case_ 'who pretends has what it deserves, and work left out where it is measured
 wrong 4 <<'END'
 host~1h~forward<<<~d_y[0] = d_x[0]; forward<<<~@ the host reads x\[0\], memory of the device
 measured~2h~softmax<<<~if (rows != 64) softmax<<<~p \(row 0, column 0\): .*, never written; rows 64, in 1, out 1000; as it was measured
-endless~3~const int label =~while (*(volatile float *)dz != 5.0f) dz[0] = 3.0f; const int label =~(it had not returned after 10 s|.*dz)
+endless~3~const int label =~while (*(volatile float *)dz != 5.0f) dz[0] = 3.0f; const int label =~.*(had not returned after 100 million steps|dz)
 kept~4h~update<<<~static volatile float kept[4]; for (int i = 64; i < 70; i++) kept[i % 4] = ((volatile char *)kept)[i]; update<<<~@ the host reads memory that is not its own
 fewer~2~const Seen seen = look~if (classes == 1) { if (lane == 0) d_p[r] = 0.0f; return; } const Seen seen = look~it moved [0-9]+ bytes, fewer than it can
 END
@@ -201,4 +200,11 @@ e02~2h~THREADS, 0, stream>>>(~\n THREADS,\n  1024, stream>>>(\n
 e04~3h~loss<<<.*>>>~#define LAUNCH(k) k<<<blocks_for(batch.rows, ROWS_OF_BLOCK), THREADS, 1024, stream>>>\n LAUNCH(loss)
 i01 i04~3~const int rows =~__shared__ Seen all[ROWS_OF_BLOCK]; if (lane == 0) all[threadIdx.x / 32] = {1, 1, 1}; __syncwarp(); const Seen same = merge(all[threadIdx.x / 32], all[threadIdx.x / 32]), *one = \&all[threadIdx.x / 32]; const int rows = 0 * (same.best + one->best) +
 e03d~4~const int t =~__shared__ extern float floats[]; const int t =
+END
+right <<'END'
+apply_name~0~^namespace {~namespace { struct external_t { float x; }; __device__ int apply(int i) { return i - 1; } __device__ int bind = 0;
+numbers~1~const float z =~const float none = __saturatef(-2.0f) + __powf(0.0f, 2.0f) + (__float2int_rn(2.5f) - 2) + (__float2int_rz(-1.5f) + 1) + (__popcll(3) - 2) + (__brev(1u) - 0x80000000u) + (__mul24(-2, 3) + 6) + (__funnelshift_r(0, 1, 31) - 2u); const float z = none +
+and_name~4~const int t =~const bool relu = in > 0, inside = out > 0; if (!(relu \&\& inside)) return; const int t = apply(1) +
+text~3~const int label =~if (rows < 0) printf("## asm goto *x %%: \&\&x; EMULATOR_ [[ std::apply"); extern __shared__ external_t all[]; const int label =
+block~2h~softmax<<<.*>>>~softmax<<<rows, 1024, 0, stream>>>
 END
