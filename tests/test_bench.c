@@ -74,4 +74,52 @@ ENGINE_TEST(test_cublas_level) {
   for (int i = 0; i < 2; i++) engine[i]->call->close(engine[i]);
 }
 
+/* Loads the data, trains one step and closes the engine. After one step from a momentum of 0, the
+   momentum is the gradient, with weight decay. */
+static Outcome after_a_step(Engine *engine, const Case *c, const Data *data) {
+  TrainRange range = epoch_of(c, 0);
+  range.steps = 1;
+  send_all(engine, data, c->rows);
+  train(engine, range);
+  return close_with_outcome(engine);
+}
+
+/* Every level's gradients of a whole network, and its weights after a step, must be near those of
+   cuBLAS. In these cases no rounding flips a ReLU. A gradient goes through at most eight products,
+   with sums of up to 1000 terms: bound() allows each an error of 2e-6, so two engines may differ by
+   3e-5. The weights differ by the learning rate times that, and by the rounding of each. A product
+   in tf32 is off by 2e-4. */
+ENGINE_TEST(test_levels_are_as_cublas_after_a_step) {
+  int compared[EPOCH + 1] = {0};
+  needs_gpu();
+#ifdef WITHOUT_CUBLAS
+  skip_because(WITHOUT_CUBLAS);
+#endif
+  foreach (c, cases) {
+    if (c->flips) continue;
+    const Data data = make_data(c);
+    EngineConfig config = config_of(c, FUSION_AUTO, c->rows, whole_batches(c, c->rows));
+    Engine *cublas = bench_cublas_open(&config, &error);
+    if (!cublas) fail_msg("%s", error.text);
+    *place_of(NULL) = cublas;
+    const Outcome wanted = after_a_step(cublas, c, &data);
+    const double *gradient = doubles_of(wanted.momentum, wanted.floats);
+    const double *weights = doubles_of(wanted.parameters, wanted.floats);
+    for (int level = 0; level <= EPOCH; level++) {
+      Engine *engine = open_config(config, level);
+      if (!engine) continue;
+      const Outcome o = after_a_step(engine, c, &data);
+      const double gradient_off = way_error(o.momentum, gradient, NULL, o.floats);
+      const double weights_off = way_error(o.parameters, weights, NULL, o.floats);
+      if (!(gradient_off <= 4e-5 && weights_off <= 4e-6))
+        fail_msg("%s, %s: the gradient differs from cuBLAS's by %.3g, the weights by %.3g", c->name,
+                 levels[level].name, gradient_off, weights_off);
+      compared[level]++;
+    }
+    free_kept();
+  }
+  for (int level = 0; level <= STEP; level++) assert_true(compared[level] > 0);
+  print_message("level epoch was compared with cuBLAS in %d cases\n", compared[EPOCH]);
+}
+
 #endif

@@ -1,7 +1,9 @@
 /* Compares the gemms of kernels.h, unfused and fused (levels layer and step), with the float64
-   reference. Shapes are no multiples of a tile. Tests updates by every rule: weights decay, biases
-   do not, and a step without rows changes nothing. */
+   reference and with cuBLAS. Shapes are no multiples of a tile. Tests updates by every rule:
+   weights decay, biases do not, and a step without rows changes nothing. */
 #include "support/kernel_tests.h"
+
+#include "support/cublas.h"
 
 TESTS_WITH(kernels_open, kernels_close);
 
@@ -45,6 +47,49 @@ WALK_TEST(test_backward, for_all_shapes, check_backward, Shape s, uint64_t seed)
     assert_near("backward", s, d_masked, dx, count,
                 split_bound(bf16_split(terms), s.out, GEMM_ROUNDING));
   }
+}
+
+/* ---- against cuBLAS ------------------------------------------------------------------------- */
+
+/* Every product of a layer at every shape, as levels none and layer compute it, must be near
+   cuBLAS's. No bias is added, every activation passes its gradient, and all rows belong to the
+   step, so that what is left of the fused kernels is their product. */
+static void check_as_cublas(Shape s, uint64_t seed) {
+  const Products p = cublas_products(s, seed);
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows, false, seed);
+  const Layer layer = {.shape = s, .x = p.x, .dz = p.dz};
+  float *d_z = poisoned_floats(z_count(s)), *d_dx = poisoned_floats(x_count(s));
+  LayerUpdate dw = gradient_of(&layer);
+  LAUNCH(gemm, p.x.d, p.w.d, d_z, s.rows, s.in, s.out);
+  LAUNCH(backward_gemm, p.dz.d, p.w.d, d_dx, s.rows, s.in, s.out);
+  LAUNCH(weight_gradient, p.dz.d, p.x.d, dw.d_gw, s.rows, s.in, s.out);
+  assert_as_cublas("none: z", s, d_z, p.z, z_count(s), s.in, bound(s.in, GEMM_ROUNDING));
+  assert_as_cublas("none: dx", s, d_dx, p.dx, x_count(s), s.out, bound(s.out, GEMM_ROUNDING));
+  assert_as_cublas("none: dw", s, dw.d_gw, p.dw, w_count(s), s.rows, bound(s.rows, GEMM_ROUNDING));
+
+  const Values no_bias = values_between(0, 0, (size_t)s.out, 0);
+  const Values active = values_between(1, 1, x_count(s), 0);
+  dw = gradient_of(&layer);
+  d_z = poisoned_floats(z_count(s)), d_dx = poisoned_floats(x_count(s));
+  for (int terms = 2; terms <= 3; terms++) {
+    const double split = bf16_split(terms);
+    LAUNCH(forward, (LayerInput){p.x.d, {.rows = s.rows}}, p.w.d, no_bias.d, d_z, s.in, s.out, 0,
+           (Dropout){0}, terms);
+    LAUNCH(backward, (BatchView){.rows = s.rows}, p.dz.d, p.w.d, active.d, d_dx, s.in, s.out,
+           (Dropout){0}, terms);
+    LAUNCH(updates, batch.view, &dw, 1, terms, d_work);
+    assert_as_cublas("layer: z", s, d_z, p.z, z_count(s), s.in,
+                     split_bound(split, s.in, GEMM_ROUNDING + BIAS_ROUNDING));
+    assert_as_cublas("layer: dx", s, d_dx, p.dx, x_count(s), s.out,
+                     split_bound(split, s.out, GEMM_ROUNDING));
+    assert_as_cublas("layer: dw", s, dw.d_gw, p.dw, w_count(s), s.rows,
+                     split_bound(split, s.rows, GEMM_ROUNDING));
+  }
+}
+
+KERNEL_TEST(test_products_are_as_cublas) {
+  needs_cublas();
+  with_cublas(for_all_shapes, check_as_cublas);
 }
 
 /* ---- gradients and updates ------------------------------------------------------------------ */

@@ -2,6 +2,8 @@
    are no multiples of a tile. Tests the planes of fp16 terms that these kernels read and write. */
 #include "support/kernel_tests.h"
 
+#include "support/cublas.h"
+
 TESTS_WITH(kernels_open, kernels_close);
 
 /* Number of ways to multiply: as in a run, or by mma.sync with either of two tile sizes. */
@@ -318,6 +320,38 @@ WALK_TEST(test_update, for_all_wide_shapes, check_update, Shape s, uint64_t seed
       assert_wide_layer_updated(&l, rule);
     }
   }
+}
+
+/* The products of float32, two terms each, must be near cuBLAS's: see check_as_cublas in
+   test_kernels_gemm.c. */
+static void check_as_cublas(Shape s, uint64_t seed) {
+  const Products p = cublas_products(s, seed);
+  const Batch batch = make_batch(s.rows, s.in, 10, s.rows, false, seed);
+  const Layer layer = {.shape = s, .x = p.x, .dz = p.dz};
+  const Planes w = planes_of(p.w, 2, s.out, s.in), none = {.rows = s.rows, .columns = s.out};
+  const Planes active = planes_of(values_between(1, 1, x_count(s), 0), 2, s.rows, s.in);
+  const Values no_bias = values_between(0, 0, (size_t)s.out, 0);
+  const WideLayer l = make_wide_layer(&batch, layer, 2);
+  EACH_WAY(ways_of(s)) {
+    WideUpdate update = l.update;
+    update.at = gradient_of(&layer);
+    float *d_z = poisoned_floats(z_count(s));
+    const Planes dx = make_planes(2, s.rows, s.in, largest_of(p.dx, x_count(s)));
+    LAUNCH(wide_forward, l.update.x, w, no_bias.d, none, d_z, 0);
+    LAUNCH(wide_backward, l.update.dz, w, active, dx);
+    LAUNCH(wide_updates, batch.view, &update, 1);
+    assert_as_cublas("wide: z", s, d_z, p.z, z_count(s), s.in,
+                     planes_bound(2, s.in, GEMM_ROUNDING + BIAS_ROUNDING));
+    assert_as_cublas("wide: dx", s, values_of(dx), p.dx, x_count(s), s.out,
+                     planes_bound(2, s.out, GEMM_ROUNDING));
+    assert_as_cublas("wide: dw", s, update.at.d_gw, p.dw, w_count(s), s.rows,
+                     split_bound(fp16_split(2), s.rows, GEMM_ROUNDING));
+  }
+}
+
+KERNEL_TEST(test_products_are_as_cublas) {
+  needs_cublas();
+  with_cublas(for_all_wide_shapes, check_as_cublas);
 }
 
 WALK_TEST(test_wide_updates_of_many_layers, for_many_layers, check_many_layers, const Batch *batch,
