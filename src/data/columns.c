@@ -467,14 +467,20 @@ static bool order_pixels(const FirstLine *first, CsvColumns *c, const ColumnsKno
     l.file[i] = l.sorted[i] = (Pixel){first->field[i + (c->labelled && i >= c->label)], i};
     c->order[i] = (uint16_t)i;
   }
-  /* An older version of the program kept no names: it trained on the columns as they were. */
+  /* A network of an older version has no names. It was trained on the columns as they were. */
   const bool unknown = trained && trained->header && !*trained->names;
   const bool as_trained = good && *text && split_names(text, l.trained, count);
+  s->order = ORDER_KEPT;
   if (as_trained)
     good = is_same_list(&l) || order_as_trained(&l, known, c, error);
-  else if (good && !unknown)
+  else if (good)
     order_by_number(&l, c->order);
-  s->order = as_trained ? ORDER_AS_TRAINED : ORDER_BY_NUMBER;
+  for (size_t i = 0; good && i < count && s->order == ORDER_KEPT; i++)
+    if (c->order[i] != i) s->order = as_trained ? ORDER_AS_TRAINED : ORDER_BY_NUMBER;
+  if (s->order == ORDER_BY_NUMBER && unknown) {
+    s->order = ORDER_DOUBTFUL;
+    for (size_t i = 0; i < count; i++) c->order[i] = (uint16_t)i;
+  }
   if (good) keep_names(&l, c->order, s);
   free(text);
   free(lists);
@@ -492,11 +498,8 @@ bool columns_decide(const ColumnsKnown *known, const char *line, size_t length, 
               find_pixels_and_label(first, c, known, s, error) &&
               (!c->named || order_pixels(first, c, known, s, error));
   free(first);
-  bool kept = true;
-  for (size_t i = 0; good && c->order && i < c->inputs; i++) kept &= c->order[i] == i;
-  if (good && !kept) return true;
+  if (good && s->order >= ORDER_BY_NUMBER) return true;
   free(c->order);
   c->order = NULL;
-  s->order = ORDER_KEPT;
   return good;
 }

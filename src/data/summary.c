@@ -64,7 +64,7 @@ char *data_to_json(const DataSummary *s) {
   for (int c = 0; c < s->classes; c++) fprintf(file, "%s%" PRIu64, c ? ", " : "", s->counts[c]);
   fprintf(file, "], \"label\": %d, \"label_name\": ", s->label);
   json_text(s->label_name, file);
-  fprintf(file, ", \"reordered\": %s", s->order != ORDER_KEPT ? "true" : "false");
+  fprintf(file, ", \"reordered\": %s", s->order >= ORDER_BY_NUMBER ? "true" : "false");
   names_to_json(s, file);
   fprintf(file, ", \"file_rows\": %" PRIu64 ", \"file_size\": %" PRIu64 "}", s->file_rows,
           s->file_size);
@@ -193,11 +193,14 @@ static ShortText label_text(const DataSummary *s) {
 }
 
 static ShortText is_reordered(const DataSummary *s, const DataSummary *trained) {
+  static const char *const what[] = {
+      [ORDER_DOUBTFUL] = "their numbers, but the network does not know its own: taken as they are",
+      [ORDER_BY_NUMBER] = "their numbers: put into that order",
+      [ORDER_AS_TRAINED] = "the training rows: put into that order"};
   (void)trained;
   return s->order == ORDER_KEPT
              ? nothing
-             : text_format("its columns are not in the order of %s: put into that order",
-                           s->order == ORDER_AS_TRAINED ? "the training rows" : "their numbers");
+             : text_format("its columns are not in the order of %s", what[s->order]);
 }
 
 static ShortText has_odd_label(const DataSummary *s, const DataSummary *trained) {
@@ -272,7 +275,7 @@ static ShortText first_pixel(const DataSummary *s) {
 }
 
 static ShortText has_other_names(const DataSummary *s, const DataSummary *trained) {
-  if (trained->order != ORDER_KEPT && !s->header)
+  if (trained->order >= ORDER_BY_NUMBER && !s->header)
     return text_format("it has no header, and the training rows had their columns in another order "
                        "than their numbers: columns are taken in the order of numbers");
   const ShortText own = first_pixel(s), other = first_pixel(trained);

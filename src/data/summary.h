@@ -24,7 +24,13 @@ typedef enum {
 } LabelFound;
 
 /* How the pixels of a line were put in the network's order. */
-typedef enum { ORDER_KEPT, ORDER_BY_NUMBER, ORDER_AS_TRAINED } PixelOrder;
+typedef enum {
+  ORDER_KEPT,
+  ORDER_DOUBTFUL, /* kept, although their numbers are in another order, because the names of the
+                     training rows' pixels are unknown */
+  ORDER_BY_NUMBER,
+  ORDER_AS_TRAINED
+} PixelOrder;
 
 enum { LABEL_DIFFERS = -1 }; /* for DataSummary.label: several networks had it in several columns */
 

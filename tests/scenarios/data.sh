@@ -208,7 +208,9 @@ prints 1 "^note     c1.csv: the first pixel is '.*x1', in training '.*x0'" $S --
 if grep -q $'\xc2\x9b' out; then die 'a control character is printed'; fi
 old() { edit 's/, \\"label\\": .*\\"file_size\\": [0-9]*}/}/; s/"activation":"relu",//' "$@"; } # as an older version saved it
 old trained.st old.st
-prints 0 '^note' --load old.st --device cpu --evaluate --test sorted_judge.csv
+prints 1 '^note     sorted_judge.csv: its columns are not in the order of their numbers, but the network does not know' \
+  --load old.st --device cpu --evaluate --test sorted_judge.csv
+prints 0 '^note' --load old.st --device cpu --evaluate --test named_judge.csv
 old kept.st old.st
 ok --load old.st --device cpu --evaluate --test last.csv
 grep '^loss' out >last
