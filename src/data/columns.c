@@ -332,8 +332,7 @@ static bool is_count(const Pixel *list, size_t count) {
   return start >= 0 && start <= 1;
 }
 
-/* Splits a text of `count` lines into `count` texts. Returns false if it has fewer or more lines.
- */
+/* Splits a text of `count` lines into `count` texts. Returns false if it has another number. */
 static bool split_names(char *text, Pixel *list, size_t count) {
   for (size_t i = 0; i < count; i++) {
     char *end = strchr(text, '\n');
@@ -358,7 +357,7 @@ bool columns_alike(const char *names, const char *others) {
   for (const char *c = names; *c; c++) count += *c == '\n';
   char *a = strdup(names), *b = strdup(others);
   Pixel *list = calloc(2 * count + 1, sizeof *list);
-  const bool alike = a && b && list && split_names(a, list, count) &&
+  const bool alike = count > 0 && a && b && list && split_names(a, list, count) &&
                      split_names(b, list + count, count) && counts_alike(list, list + count, count);
   free(a);
   free(b);

@@ -73,20 +73,23 @@ static void committee_close(Engine *engine) {
   free(c);
 }
 
-bool picture_upload(Engine *engine, const uint8_t *ink, Error *error) {
+/* Does what picture_upload does, for a single network. */
+static bool upload_to_network(Engine *engine, const uint8_t *ink, Error *error) {
   StagingBuffer staging;
-  if (engine->call->predict == committee_predict) {
-    const Committee *c = (Committee *)engine;
-    for (int m = 0; m < c->count; m++)
-      if (!picture_upload(c->member[m], ink, error)) return false;
-    return true;
-  }
   if (!engine->call->staging(engine, 0, &staging, error)) return false;
   const float white = (float)training_white(&engine->config.training);
   for (int p = 0; p < engine->config.network.size[0]; p++)
     staging.pixels[p] = (uint8_t)lroundf((float)ink[p] * white / 255);
   staging.labels[0] = 0;
   return engine->call->upload(engine, 0, 0, 1, error);
+}
+
+bool picture_upload(Engine *engine, const uint8_t *ink, Error *error) {
+  const Committee *c = (Committee *)engine;
+  if (engine->call->predict != committee_predict) return upload_to_network(engine, ink, error);
+  for (int m = 0; m < c->count; m++)
+    if (!upload_to_network(c->member[m], ink, error)) return false;
+  return true;
 }
 
 Engine *committee_open(Engine *const *members, int count, Error *error) {

@@ -176,8 +176,8 @@ ok $N1 --test judge.csv --epochs 2 --save half.st
 prints 1 '^note     sorted_square.csv: its columns are not in the order of the training rows: put' \
   --resume half.st --epochs 3 --train sorted_square.csv
 same_network half.st net.st
-shuffled=$(echo b,a,label,$(seq -s, -f x%gy 3 64)) # names without a number at the end are put in order, too
-plain=$(echo label,a,b,$(seq -s, -f x%gy 3 64))
+shuffled="b,a,label,$(seq -s, -f x%gy 3 64)" # names without a number at the end are put in order, too
+plain="label,a,b,$(seq -s, -f x%gy 3 64)"
 cat <(echo $plain) judge.csv >words.csv
 awk -F, -v OFS=, '{ l = $1; $1 = $3; $3 = l; print }' judge.csv | cat <(echo $shuffled) - >shuffled.csv
 ok $S --train <(cat <(echo $plain) square.csv) --test judge.csv --save words.st
