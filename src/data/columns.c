@@ -240,8 +240,8 @@ static bool check_square(const CsvColumns *c, const ColumnsKnown *known, const D
                                 (size_t)trained->inputs + 1 == c->columns);
   return s->label_found != LABEL_FIRST || fits || side < LEAST_SIDE || side * side != c->columns ||
          error_set(error,
-                   "%s: %zu columns are %zu x %zu pixels: where is the label? --label-column says "
-                   "which column it is",
+                   "%s: %zu columns are %zu x %zu: where is the label? --label-column says which "
+                   "column it is",
                    known->file, c->columns, side, side);
 }
 
@@ -256,7 +256,9 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
   s->columns = (int)columns;
   s->inputs = (int)c->inputs;
   if (inputs > 0 && columns == inputs && !c->labelled && !known->predicts)
-    return error_set(error, "%s has no label column: its %zu columns are the network's %zu pixels",
+    return error_set(error,
+                     "%s has no label column: its %zu columns are the network's %zu pixels, so "
+                     "where is the label?",
                      known->file, columns, inputs);
   if (inputs > 0 && c->inputs != inputs && known->predicts)
     return error_set(error,

@@ -250,10 +250,10 @@ prints 1 '^note     named_judge.csv: the label is column 65, as --label-column s
   $L --predict named_judge.csv --label-column 65 --output answers.csv
 # Rows without labels have a column too few.
 for file in square judge; do cut -d, -f2- $file.csv >bare_$file.csv; done
-square='64 columns are 8 x 8 pixels: where is the label? --label-column'
+square='64 columns are 8 x 8: where is the label? --label-column'
 fails 1 "bare_square.csv: $square" $S --train bare_square.csv --validation 0.1
 fails 1 'bare_judge.csv has no label column' $S --test bare_judge.csv
-fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels" $L --evaluate --test bare_judge.csv
+fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels, so where is the label?" $L --evaluate --test bare_judge.csv
 ok $L --predict bare_judge.csv --output answers.csv
 printed 0 '^note'
 same answers.csv right.csv
