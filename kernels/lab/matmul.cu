@@ -340,6 +340,19 @@ template <cudaDataType TYPE> cudaError_t launch_cublas(const LabCall *call) {
   });
 }
 
+/* Returns a rung with instructions of compute capability 9.0. */
+constexpr LabRung hopper(const char *name, const char *lesson,
+                         cudaError_t (*launch)(const LabCall *),
+                         double (*predicted)(const LabCall *)) {
+  return {name,
+          lesson,
+          launch,
+          predicted,
+          .problems = BF16,
+          .capability = 90,
+          .refuse = matmul_hopper_refuses};
+}
+
 /* Each rung predicts wavefronts of loads from shared memory per warp-wide multiply-add. */
 const LabRung rungs[] = {
     {"element-down",
@@ -372,20 +385,29 @@ const LabRung rungs[] = {
      "Copies and fragments are fetched ahead of the arithmetic, and the freed registers hold 8 x "
      "16 sums per thread",
      pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
+    {"tensor-cores",
+     "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
+     launch_matmul_tensor_cores, lab_value<24, 1024>, .problems = BF16, .capability = 80},
     {"stages",
-     "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers that "
-     "cp.async brings in four stages",
+     "cp.async and a ring of four stages: three slabs arrive while one is multiplied, and no "
+     "register carries them",
      launch_matmul_stages, lab_value<24, 1024>, .problems = BF16, .capability = 80},
-    {"specialised",
-     "One thread only asks the copy engine for slabs, and two warpgroups only multiply, by wgmma: "
-     "no barrier stops the whole block",
-     launch_matmul_hopper<1>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
-     .refuse = matmul_hopper_refuses},
-    {"clusters",
-     "Each of two blocks copies half of B's slabs to both blocks: the L2 cache delivers a third "
-     "less",
-     launch_matmul_hopper<2>, lab_value<80, 8192>, .problems = BF16, .capability = 90,
-     .refuse = matmul_hopper_refuses},
+    hopper("tma",
+           "The copy engine brings a slab for four requests of one thread, and an mbarrier counts "
+           "its bytes",
+           launch_matmul_tma, lab_value<24, 1024>),
+    hopper("wgmma",
+           "Tensor cores read both operands from shared memory, 128 threads at a time: no register "
+           "holds an operand",
+           launch_matmul_wgmma, lab_value<48, 4096>),
+    hopper("specialised",
+           "One thread only asks the copy engine for slabs, and two warpgroups only multiply: no "
+           "barrier stops the whole block",
+           launch_matmul_hopper<1>, lab_value<80, 8192>),
+    hopper("clusters",
+           "Each of two blocks copies half of B's slabs to both blocks: the L2 cache delivers a "
+           "third less",
+           launch_matmul_hopper<2>, lab_value<80, 8192>),
     {"cublas", "cublasGemmEx, float32 arithmetic", launch_cublas<CUDA_R_32F>, .kind = LAB_LIBRARY,
      .problems = FLOAT32},
     {"cublas-bf16", "cublasGemmEx on bf16 matrices, sums and C in float32",

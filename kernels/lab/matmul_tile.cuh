@@ -84,9 +84,12 @@ template <int WIDTH> __device__ void copy_async(float *to, const float *from, bo
     copy_4_bytes(at, from, in_bounds ? 4 : 0);
 }
 
-/* The rungs on tensor cores. launch_matmul_stages (matmul_mma.cu) needs compute capability 8.0.
-   launch_matmul_hopper (matmul_hopper.cu) needs 9.0; its clusters have BLOCKS blocks.
-   matmul_hopper_refuses() returns why a GPU cannot run launch_matmul_hopper, or NULL. */
+/* The rungs on tensor cores. The first two (matmul_mma.cu) need compute capability 8.0, the others
+   (matmul_hopper.cu) 9.0. The clusters of launch_matmul_hopper have BLOCKS blocks.
+   matmul_hopper_refuses() returns why a GPU cannot run the rungs of 9.0, or NULL. */
+cudaError_t launch_matmul_tensor_cores(const LabCall *call);
 cudaError_t launch_matmul_stages(const LabCall *call);
+cudaError_t launch_matmul_tma(const LabCall *call);
+cudaError_t launch_matmul_wgmma(const LabCall *call);
 template <int BLOCKS> cudaError_t launch_matmul_hopper(const LabCall *call);
 const char *matmul_hopper_refuses(const LabCall *call);

@@ -62,7 +62,8 @@ softmax --problem logits --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 
 softmax --problem logits --size 8x1024|^2  tree .* 8.00 +8.00  right$
 softmax --problem neighbours --size 64x1024|^9  fused +0.28 +1.00 .* right$
 matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
-matmul --problem bf16 --size 64x64x32|^refused, specialised: it needs compute capability 9.0
+matmul --problem bf16 --size 64x64x32|^10  tensor-cores .* right$
+matmul --problem bf16 --size 64x64x32|^refused, wgmma: it needs compute capability 9.0
 transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
 histogram --problem skewed --size 3000x65536|^2  coarse-bins .* right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
