@@ -88,7 +88,8 @@ int main(int argc, char **argv) {
   OptionsResult result = option_table_read(&table, argc, argv, &options, &error);
   interrupt_catch(true);
   Paths path;
-  if (result == OPTIONS_RUN && !name_files(&options, path, &error)) result = OPTIONS_USAGE;
+  if (result == OPTIONS_RUN && !name_files(&options, path, &error))
+    result = option_files_refused(&error);
   for (int s = 0; result == OPTIONS_RUN && s < 2; s++)
     if (!write_file(&options, (DigitsSeries)s, path[s], &error)) result = OPTIONS_FAILURE;
   return option_table_end(&table, result, argv[0], &error);

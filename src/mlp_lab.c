@@ -116,7 +116,7 @@ static OptionsResult parse(int count, char **given, Lab *lab, Error *error) {
   int first;
   const OptionsResult result = option_table_parse(&table, count, given, lab, &first, error);
   if (result != OPTIONS_RUN) return result;
-  if (!option_table_check_files(&table, lab, error)) return OPTIONS_USAGE;
+  if (!option_table_check_files(&table, lab, error)) return option_files_refused(error);
   if (lab->on == ON_EMULATED && !become_emulated(given, error)) return OPTIONS_FAILURE;
   if (!lab->from) lab_add_all(&lab->known);
   if (!(lab->from ? lab_read(&lab->known, lab->from, error) : record_good(&lab->known, error)))

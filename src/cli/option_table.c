@@ -102,10 +102,10 @@ OptionsResult option_table_read(const OptionTable *table, int argc, char **argv,
   int first = argc;
   option_table_default(table, options);
   const OptionsResult result = option_table_parse(table, argc, argv, options, &first, error);
-  if (result == OPTIONS_RUN && first < argc)
-    error_set(error, "unexpected argument '%s'", argv[first]);
-  else if (result != OPTIONS_RUN || option_table_check_files(table, options, error))
-    return result;
+  if (result != OPTIONS_RUN) return result;
+  if (first == argc)
+    return option_table_check_files(table, options, error) ? result : option_files_refused(error);
+  error_set(error, "unexpected argument '%s'", argv[first]);
   return OPTIONS_USAGE;
 }
 

@@ -43,7 +43,7 @@ struct OptionRow {
   FileRole file;              /* whether the file that the option names is read or written */
   const char *endings;        /* allowed endings of an output's name, such as "jsonl csv" */
   bool may_lack_ending;       /* true if an output's name may also have no ending */
-  bool lines;                 /* true if an output has whole lines, which standard output may take */
+  bool lines;      /* true if an output has whole lines, which standard output may take */
   unsigned takers; /* bits for the commands that take the option; the program defines them */
   int resume;      /* whether a resumed run may change the value; the program defines the rules */
 };
@@ -111,6 +111,12 @@ void option_table_help(const OptionTable *table, FILE *file);
 
 /* Returns the row's choices, joined by `between`, or "" if the row has none. */
 ShortText option_choices(const OptionRow *row, const char *between);
+
+/* Returns what a program must do if same_file_check has refused its files: the command line is
+   wrong, unless memory ran out. */
+static inline OptionsResult option_files_refused(const Error *error) {
+  return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
+}
 
 enum { OPTION_FILES = 64 }; /* maximum number of files that a table can name */
 

@@ -583,7 +583,8 @@ OptionsResult options_parse(int argc, char **argv, Options *options, Error *erro
     *options = before;
     for (int i = 0; i < files.count; i++) {
       const NamedFile file = {"config", files.path[i], false, false};
-      if (!same_file_check(&file, 1, error)) return OPTIONS_USAGE; /* it would wait for itself */
+      if (!same_file_check(&file, 1, error)) /* it would wait for itself */
+        return option_files_refused(error);
       if (!options_read_file(options, files.path[i], error)) return OPTIONS_FAILURE;
     }
     result = option_table_parse(&options_table, argc, argv, options, &first, error);
