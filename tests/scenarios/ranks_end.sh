@@ -112,6 +112,18 @@ a saved run of 'epoch 2, step 0, CRC-32|--resume other --epochs 3 --seed 2|--res
 END
 RANKS=1 ok $D --epochs 1 --threads 2 : -n 1 "$MLP" $D --epochs 1 --threads 1
 
+case_ 'a rank that only prints does not leave the others waiting'
+for only in --dry-run --help --version; do
+  for order in "$D --epochs 1|$only" "$only|$D --epochs 1"; do
+    RANKS=1 start ${order%|*} : -n 1 "$MLP" ${order#*|}
+    finish_soon=$SECONDS
+    finish
+    [ $((SECONDS - finish_soon)) -le 10 ] || die "$order took too long"
+    failed_once 1 "rank 1 was started with command '$([[ $order = *"|$only" ]] && echo "$only")', rank 0 with '"
+  done
+done
+RANKS=2 prints 1 '^batch = 64$' --dry-run
+
 case_ 'a signal to a rank that streams ends all where both stand'
 for delay in 5 6 7 8 9; do
   rm -f net

@@ -64,6 +64,28 @@ opened predictions.csv.tmp.
 interrupt XCPU interrupted
 absent predictions.csv predictions.csv.tmp.*
 
+case_ 'a pipe that nobody reads' # the output waits for a reader, then for the reader to go on
+mkfifo unread
+for options in "$T --epochs 2 --log unread --save kept.st" "--load net --device cpu --predict test.csv --output unread"; do
+  start $options
+  sleep 0.3
+  interrupt TERM interrupted
+done
+ok --load kept.st --device cpu --evaluate --test test.csv
+exec 9<>unread
+head -c 65536 /dev/zero >&9 # the pipe is full
+for options in "$T --epochs 2 --log unread" "--load net --device cpu --predict test.csv --output unread"; do
+  start $options
+  opened unread
+  sleep 0.3
+  interrupt TERM interrupted
+done
+STDOUT=unread start $T --epochs 100000
+opened unread
+sleep 0.3
+interrupt INT interrupted
+exec 9>&-
+
 # After the first signal, the run still trains on the current staging buffer, which takes seconds. The second
 # signal kills the run at once, so the run prints no error and saves nothing.
 case_ 'a second signal kills'
