@@ -42,6 +42,15 @@ static const Step groups[] = {
 static const Step outside[] = {{"proc/self/cgroup", "0::/../../docker/0123\n", 1024, 2048},
                                {GROUPS "memory.max", "209715200\n", KEEP, 200},
                                {GROUPS "memory.current", "52428800\n", 150, 200}};
+/* Version 1 has a hierarchy for each controller. Its files have other names. */
+static const Step version_1[] = {
+    {"proc/self/cgroup", "4:cpu,cpuacct:/run\n3:memory:/run\n1:name=systemd:/\n0::/other\n", 1024,
+     2048},
+    {GROUPS "memory/memory.limit_in_bytes", "9223372036854771712\n", 1024, 2048},
+    {GROUPS "memory/run/memory.limit_in_bytes", "524288000\n", KEEP, 500},
+    {GROUPS "memory/run/memory.usage_in_bytes", "209715200\n", 300, 500},
+    {GROUPS "memory/run/memory.stat", "inactive_file 7\ntotal_inactive_file 104857600\n", 400, 500},
+    {GROUPS "memory/memory.limit_in_bytes", "104857600\n", 100, 100}};
 static void assert_memory(bool free, int megabytes, const char *path) {
   const uint64_t bytes = memory_at(".", free);
   if (megabytes != KEEP && bytes != (megabytes < 0 ? UINT64_MAX : (uint64_t)megabytes * MB))
@@ -66,6 +75,7 @@ TEST(what_is_known) {
   walk(false, unknown, LENGTH(unknown));
   walk(true, groups, LENGTH(groups));
   walk(true, outside, LENGTH(outside));
+  walk(true, version_1, LENGTH(version_1));
 }
 
 /* The number of cores is the smallest quota of CPU time, rounded up to whole CPUs. */
@@ -79,5 +89,11 @@ TEST(cores_of_control_groups) {
   assert_int_equal(cores_at("."), 3);
   put(RUN "cpu.max", "50000 100000\n");
   assert_int_equal(cores_at("."), 1);
+  put("proc/self/cgroup", "4:cpu,cpuacct:/run\n");
+  put(GROUPS "cpu/run/cpu.cfs_period_us", "100000\n");
+  put(GROUPS "cpu/run/cpu.cfs_quota_us", "-1\n");
+  assert_int_equal(cores_at("."), INT_MAX);
+  put(GROUPS "cpu/run/cpu.cfs_quota_us", "150000\n");
+  assert_int_equal(cores_at("."), 2);
   folder_close(NULL);
 }

@@ -146,8 +146,9 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
     return error_set(error, "--%s must be %s, not ''", row->name,
                      row->kind == &option_name ? "a text" : "the name of a file");
   if (strlen(value) >= OPTIONS_PATH)
-    return error_set(error, "--%s must be the name of a file of at most %d bytes, not %zu",
-                     row->name, OPTIONS_PATH - 1, strlen(value));
+    return error_set(error, "--%s must be %s of at most %d bytes, not %zu", row->name,
+                     row->kind == &option_name ? "a text" : "the name of a file", OPTIONS_PATH - 1,
+                     strlen(value));
   strcpy(field_of(row, options), isnan(share) ? value : number_text(share, false).text);
   return true;
 }

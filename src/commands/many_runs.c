@@ -65,6 +65,15 @@ static Trainer *open_run(ManyRuns *r, int run, int threads, Trainer *last, Optio
 
 /* ---- number of workers ---------------------------------------------------------------------- */
 
+/* Returns how many workers the address space has room for. Beside its memory, a worker takes the
+   stacks of its threads: those that train, and as many for each of two readers. */
+static double workers_with_room(double each, int threads) {
+  const uint64_t left = address_space_left();
+  const double stacks = 3 * (double)address_space_of_thread(); /* per thread of the workers */
+  if (left == UINT64_MAX) return MOST_WORKERS;
+  return ((double)left - threads * stacks) / (each + stacks);
+}
+
 /* Returns the number of workers. On the CPU there is one per thread, but no more than can train
    networks of the first run's size in half of the memory. On a GPU, returns 1. */
 static int count_workers(const Team *team) {
@@ -75,7 +84,8 @@ static int count_workers(const Team *team) {
                each = first->engine->taken + parsed + READERS_BYTES;
   const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
   if (team->runs->device.choice != DEVICE_CPU || most < 2) return 1;
-  return max_int(1, (int)fmin(most, (double)memory_limit() / 2 / each));
+  return max_int(
+      1, (int)fmin(fmin(most, workers_with_room(each, most)), (double)memory_limit() / 2 / each));
 }
 
 /* Opens trainers, each with a member of the first run's engine (see `members` in engine.h): one for
@@ -194,6 +204,7 @@ bool many_runs(ManyRuns *r, Error *error) {
                      "--train can be read only once, but each of %d networks reads it: give "
                      "it a file",
                      r->count);
+  address_space_spare();
   Trainer *first = open_run(r, 0, 0, NULL, &o, error); /* count_workers needs the trainer's size */
   if (!first) return false;
   r->several |= r->count > 1;

@@ -30,9 +30,9 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
     count++;
     if (length == 0 || length > CLASS_NAME_MOST || text_printable(NULL, 0, name) != length)
       return error_set(error,
-                       "%s: name %d, '%s', must be 1 to %d bytes of UTF-8 without control "
+                       "%s: name %d, '%.*s', must be 1 to %d bytes of UTF-8 without control "
                        "characters",
-                       whose, count, name, CLASS_NAME_MOST);
+                       whose, count, CLASS_NAME_MOST + 1, name, CLASS_NAME_MOST);
     for (const char *other = names; other < name; other += strlen(other) + 1)
       if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' is there twice", whose, name);
     name += length + 1;

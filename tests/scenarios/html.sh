@@ -12,6 +12,16 @@ same later.html digit.html
 ok $A --html later.html --evaluate --test digits_test.csv
 same later.html digit.html
 
+case_ 'the page may run its own script and style alone, and load nothing'
+tr '\n' ' ' <digit.html | grep -o "Content-Security-Policy\" content=\"[^\"]*" >policy
+grep -qF "content=\"default-src 'none'; base-uri 'none'; form-action 'none';" policy
+! grep -q unsafe policy
+for part in script style; do # the browser compares the hash of what is between the tags
+  hash=$(awk -v RS="</$part>" -v from="<$part>" '(at = index($0, from)) { printf "%s", substr($0, at + length(from)) }' digit.html |
+    sha256sum | cut -c 1-64 | tr a-f A-F | basenc --base16 -d | base64)
+  grep -qF "$part-src 'sha256-$hash'" policy || die "the hash of $part in src/predict/digit_page.html must be $hash"
+done
+
 case_ 'pages that cannot be'
 refuses 1 '--html draws square pictures, but a row has 2 pixels' $T --epochs 1 --html m.html
 refuses 1 none/m.html $A --html none/m.html
@@ -43,12 +53,14 @@ case_ 'digits that are drawn get their answer'
 if [ -z "$browser" ]; then
   skip_ 'there is no chromium'
 else
+  dom digit.html | grep -qF '<h1 id="title">Draw a digit</h1>' || die 'its policy forbids its own script'
   {
     echo '<script>requestAnimationFrame = then => setTimeout(then); // frames come late on a busy machine'
     echo 'const rows = ['
     head -n 100 digits_test.csv | sed 's/^[0-9]*,\(.*\)/[\1],/'
     echo ']</script>'
-    cat digit.html "$TOP"/tests/support/{strokes,asked}.html
+    sed '/Content-Security-Policy/,/">$/d' digit.html # which would forbid the scripts of this test
+    cat "$TOP"/tests/support/{strokes,asked}.html
   } >test.html
   dom test.html >said
   [[ $(said_by_page answer | cut -c1 | paste -sd ' ') = '0 1 7 '* ]] || die "$(said_by_page answer)"

@@ -54,6 +54,20 @@ for more in '--batch 64 --dropout 0.3' '--batch 100'; do
   same_network alone.st both-6.st
 done
 
+case_ 'fewer train at once where addresses are few' # stacks and arenas of threads take addresses, too
+if sanitized; then
+  skip_ 'a sanitizer needs more address space than a limit leaves'
+else
+  digits 700 10
+  all="--device cpu --train digits_train.csv --test digits_test.csv --hidden 64 --seeds 8 --threads 8 --epochs 2"
+  ok $all
+  grep '^network' out >free
+  for limit in 600000 400000; do
+    (ulimit -v $limit && ok $all)
+    grep '^network' out | same free -
+  done
+fi
+
 case_ 'what it cannot do is refused'
 refuses 2 '--seeds wants rows to judge by' $S --seeds 2 --test none
 refuses 2 '--seeds 2 starting at --seed 4294967295 would go past' $S --seeds 2 --seed 4294967295

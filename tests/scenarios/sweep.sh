@@ -29,7 +29,6 @@ if sanitized; then
   skip_ 'a sanitizer needs more address space than a limit leaves'
 else
   digits 700 10
-  export MALLOC_ARENA_MAX=1 # each arena of malloc takes 64 MB of address space
   (ulimit -v 600000 && run $S --train digits_train.csv --classes 10 --threads 4 --sweep hidden=8000,8001,8002,8003 \
     --epochs 1) # each network takes 100 MB; all networks together may take half of the memory
   printed 1 '^at once  2 networks$'
