@@ -337,7 +337,7 @@ $(filter-out $(LAB_EMULATOR) $(LAB_TESTS),$(PLACE)/mlp-lab $(filter $(BUILD)/tes
 $(BUILD)/test_record:                                            $(MEASURE)
 $(BUILD)/test_train_log:                                         $(BUILD)/src/commands/train_log.o
 $(BUILD)/test_exercise:                                          $(JUDGE) $(MEASURE)
-$(BUILD)/test_activation: $(addprefix $(BUILD)/tanh/src/,engine/gemm_cpu.o engine/engine_cpu_steps.o exercise/reference.o)
+$(BUILD)/test_activation: $(addprefix $(BUILD)/tanh/src/,engine/gemm_cpu.o engine/engine_cpu_steps.o exercise/reference.o predict/digit_page.o)
 $(BUILD)/test_epoch_schedules:                                   $(EMULATED)
 $(BUILD)/test_emulator:                                          $(if $(EMULATOR),$(EMULATOR) $(BUILD)/watched/tests/emulated/planted.o)
 $(TESTS) $(WATCHED):                                             $(BUILD)/libtests.a

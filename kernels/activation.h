@@ -15,8 +15,9 @@
 #include OTHER_ACTIVATION
 #else
 
-/* Code that works for ReLU only has an assertion of this constant. An activation that is not ReLU
-   sets it to 0. The build then stops at such code. */
+/* An activation that is not ReLU sets this to 0. What works for ReLU only then says so and is not
+   used: level epoch (plan_tiles), many networks at once (many_takes), wide layers (wide_by) and the
+   page of --html, whose JavaScript has a ReLU of its own. */
 enum { ACTIVATION_IS_RELU = 1 };
 
 /* Returns the output for the input z. */

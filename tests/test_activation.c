@@ -1,5 +1,6 @@
 /* Trains by another activation than ReLU, tanh.h. The Makefile links this test with the CPU
    engine's and the float64 reference's functions, compiled for that activation. */
+#include "predict/predict.h"
 #include "support/engine_tests.h"
 
 /* The engine must agree with float64, which keeps the outputs without dropout. The largest measured
@@ -21,4 +22,11 @@ ENGINE_TEST(the_slope_is_that_before_dropout) {
     const double off = way_error(o.parameters, r.parameters, r.start, o.floats);
     if (!(off <= 1e-5)) fail_msg("dropout %g: error %.3g", (double)*share, off);
   }
+}
+
+/* The page has a ReLU of its own. */
+ENGINE_TEST(the_page_is_refused) {
+  EngineConfig config = {0};
+  assert_false(digit_page_write(&config, NULL, NULL, "page.html", &error));
+  assert_string_equal(error.text, "--html page.html: the page can show networks with ReLU only");
 }

@@ -116,6 +116,7 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
 static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, TilesPlan *plan) {
   *plan = TilesPlan{};
   plan->shape = shape;
+  if (!ACTIVATION_IS_RELU) return "it takes ReLU only"; /* H travels without its sign */
   if (shape.layers < 2) return "it takes hidden layers";
   if (shape.layers > LAYERS) return "it takes up to five hidden layers";
   if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";

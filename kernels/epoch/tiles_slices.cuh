@@ -8,9 +8,10 @@
    lane's part of a tensor-core operand. It has high and low terms of two numbers of a tile and of
    two numbers of the next tile, or zeros if there is no next tile. A packet has no room for a
    stamp. Instead it has the step's phase, a bit that changes every second step. The phase replaces
-   the sign of H, or the last bit of dZ's low term. dZ is sent twice. For the next product a word
-   has two units of one row; for gradients it has two rows of one unit. H is sent once, and the tile
-   that reads H transposes it. Steps use two buffers alternately.
+   the sign of H, or the last bit of dZ's low term. H has no sign: level epoch takes ReLU only. dZ
+   is sent twice. For the next product a word has two units of one row; for gradients it has two
+   rows of one unit. H is sent once, and the tile that reads H transposes it. Steps use two buffers
+   alternately.
 
    A k-step is 16 units of the other layer. A slice has its fp16 terms in shared memory. kept() says
    whether float32 weights and moments are in shared memory or in the L2 cache. Their layout is
@@ -27,7 +28,6 @@ constexpr int LOOKS = 10; /* number of packets that a lane waits for at once */
 __device__ inline uint32_t phase_of(uint32_t stamp) {
   return (stamp >> 1 & 1) ^ 1;
 }
-static_assert(ACTIVATION_IS_RELU, "the phase takes the sign bit of H, which must not be negative");
 /* Returns a word that has the step's phase in the sign bit of H or, if not IN, in dZ's last bit. */
 template <bool IN> __device__ inline uint32_t phase_bit(uint32_t stamp) {
   return IN ? phase_of(stamp) << 31 : phase_of(stamp);

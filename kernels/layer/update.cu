@@ -1,4 +1,4 @@
-/* Weight gradient and update in one kernel: dW = dZ^T X, then the momentum rule on W and b. The
+/* Weight gradient and update in one kernel: dW = dZ^T X, then sgd on W and b. The
    gradient stays in registers, so 16 bytes move per weight; level `none` moves 24. The bias is the
    weight of an input that is always 1. Loads return this input as column `in` of X. If the batch
    has many rows, several blocks divide the rows of a tile (split-K), and the sums of the blocks are

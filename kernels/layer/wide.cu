@@ -63,6 +63,7 @@ cudaError_t updates(const BatchView &batch, const WideUpdate *layers, int count,
 } // namespace
 
 WideBy wide_by(void) {
+  if (!ACTIVATION_IS_RELU) return WIDE_BY_NOTHING;
   const int more = ask_once([] {
     int capability;
     const bool has_mma = kernels_can_run(&capability) == cudaSuccess && capability >= 80;

@@ -102,8 +102,8 @@ template <int TERMS_> struct Forward {
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-/* Backward: multiplies the gradient by the activation's slope and stores dX. The slope depends only
-   on the activation's first term. */
+/* Backward: multiplies the gradient by the activation's slope and stores dX. It takes the slope at
+   the first term of the output, which is enough for ReLU only (see wide_by). */
 template <int TERMS_> struct Backward {
   static constexpr int TERMS = TERMS_;
   static constexpr Major A = ALONG_K, B = ACROSS_K;
@@ -125,7 +125,6 @@ template <int TERMS_> struct Backward {
     }
     template <bool FULL>
     __device__ void store(int row, int column, Quad value, Prefetched a, const Once &once) const {
-      static_assert(ACTIVATION_IS_RELU, "the first term of an output has its sign, not all digits");
       const float2 near = unpack_fp16(a.x), far = unpack_fp16(a.y);
       const float y[4] = {near.x, near.y, far.x, far.y};
       unrolled (e, 4) value.value[e] = times_slope(activation_slope(y[e], 1.0f), value.value[e]);

@@ -188,7 +188,9 @@ __device__ inline void make_dz1(Shared &s, const Lanes &l, float mean) {
   }
 }
 
-/* Applies the momentum rule with gradient `by` * g. The weight decays only if DECAYS is true. */
+/* Applies optimizer.h's rule `sgd` with gradient `by` * g. The weight decays only if DECAYS is
+   true. The terms of v are added in this kernel's own order, on which its bits depend. Networks
+   with another optimizer do not train here (engine_cuda_choose.c). */
 template <bool DECAYS>
 __device__ inline void learn(const Job &job, float &w, float &v, float g, float by,
                              float decay = 0) {
@@ -251,7 +253,7 @@ __device__ inline void update_upper(const Job &job, Shared &s, int step, float (
   shared_is_written();
 }
 
-/* The momentum rule for the scaled weights of W1. `rate` and `decay` include the scales. */
+/* The same rule for the scaled weights of W1. `rate` and `decay` include the scales. */
 struct ScaledRule {
   float momentum, rate, decay;
   __device__ void update(float &w, float &v, float g) const {

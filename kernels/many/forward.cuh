@@ -83,7 +83,7 @@ __device__ inline void make_h1(Shared &s, int step, int turn) {
     const float h[4] = {scaled(0), scaled(1), scaled(2), scaled(3)};
     watch(s, FP16_END, h[0], h[1], h[2], h[3]);
     uint8_t *to = s.h1 + row * H1_PITCH + 2 * u;
-    static_assert(ACTIVATION_IS_RELU, "fmaxf() is ReLU here and in make_dz3(): h has no NaN");
+    /* ReLU: many_takes() refuses any other activation, as heads send only the signs of H2 */
     const float y[4] = {fmaxf(h[0], 0), fmaxf(h[1], 0), fmaxf(h[2], 0), fmaxf(h[3], 0)};
     split(y, to, to + H1_LOW);
   } else if (l.lane == 0) {

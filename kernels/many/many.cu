@@ -199,7 +199,8 @@ constexpr size_t W2_BYTES = BLOCKS * 8 * THREADS * sizeof(float);
 using namespace many;
 
 int many_takes(ManyShape shape) {
-  return positive(shape.inputs, shape.hidden1, shape.hidden2, shape.classes, shape.batch) &&
+  return ACTIVATION_IS_RELU &&
+         positive(shape.inputs, shape.hidden1, shape.hidden2, shape.classes, shape.batch) &&
          shape.inputs <= INPUTS && shape.hidden1 <= BLOCKS * UNITS && shape.hidden2 <= HIDDEN2 &&
          shape.classes <= CLASSES && shape.batch <= ROWS;
 }

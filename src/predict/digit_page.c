@@ -5,8 +5,6 @@
 #include "activation.h"
 #include "base/output.h"
 
-_Static_assert(ACTIVATION_IS_RELU, "digit_page.html computes Math.max(0, sum)");
-
 extern const char digit_page_html[]; /* the page's text, which ends with a 0 byte */
 
 /* Writes bytes as base64 text (RFC 4648) in quotes. */
@@ -44,6 +42,8 @@ bool digit_page_write(const EngineConfig *config, const float *parameters, const
   static const char mark[] = "@NETWORK@";
   const char *network_here = strstr(digit_page_html, mark);
   AtomicFile page;
+  if (!ACTIVATION_IS_RELU) /* digit_page.html computes Math.max(0, sum) */
+    return error_set(error, "--html %s: the page can show networks with ReLU only", path);
   if (!atomic_file_open(&page, path, error)) return false;
   fwrite(digit_page_html, 1, (size_t)(network_here - digit_page_html), page.file);
   write_network(config, parameters, page.file);
