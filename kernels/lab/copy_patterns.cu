@@ -97,6 +97,29 @@ template <int LOADS> double kilobytes_in_flight(const LabCall *call) {
   return (double)call->point * LOADS * 4 / 1024;
 }
 
+/* ---- small kernels in streams -------------------------------------------------------------------
+   PARTS kernels, each with FEW blocks, copy a part of the array each. In one stream they run one
+   after the other, and most multiprocessors have nothing to do. In call->point streams, so many run
+   at the same time. */
+constexpr int FEW = 4, PARTS = 64;
+
+cudaError_t launch_small_kernels(const LabCall *call) {
+  const int64_t count = call->size.dim[0], each = ceil_div(count, PARTS);
+  const auto after = [=](cudaStream_t later, cudaStream_t earlier) {
+    TRY(cudaEventRecord(call->event, earlier));
+    return cudaStreamWaitEvent(later, call->event, 0);
+  };
+  for (int s = 0; s < call->point; s++) TRY(after(call->streams[s], call->stream));
+  for (int64_t part = 0; part * each < count; part++) {
+    LabCall there = *call;
+    there.stream = call->streams[part % call->point];
+    TRY(lab_launch(&there, in_flight<8>, FEW, 1024, 0, (const float *)call->d_in[0] + part * each,
+                   (float *)call->d_out + part * each, std::min(each, count - part * each), 0));
+  }
+  for (int s = 0; s < call->point; s++) TRY(after(call->stream, call->streams[s]));
+  return cudaSuccess;
+}
+
 cudaError_t launch_memcpy(const LabCall *call) {
   return cudaMemcpyAsync(call->d_out, call->d_in[0], sizeof(float) * (size_t)call->size.dim[0],
                          cudaMemcpyDeviceToDevice, call->stream);
@@ -112,6 +135,7 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};
+const int64_t STREAMS[] = {1, 2, LAB_STREAMS};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
 const LabRung rungs[] = {
@@ -119,12 +143,16 @@ const LabRung rungs[] = {
      "A request that starts inside a sector touches five sectors instead of four, and the caches "
      "deliver the fifth",
      launch_shifted<1>, shifted_sectors<1>, LAB_ROWS(point, OFFSETS_4)},
+    {"offset-8", "Words of 8 bytes: nine sectors instead of eight", launch_shifted<2>,
+     shifted_sectors<2>, LAB_ROWS(point, OFFSETS)},
     {"offset-16",
      "Words of 16 bytes: 17 sectors instead of 16, a small loss if words are aligned to their size",
      launch_shifted<4>, shifted_sectors<4>, LAB_ROWS(point, OFFSETS)},
     {"stride-4",
      "From a stride of 8 on, each lane moves a sector of 32 bytes and uses 4 bytes of it",
      launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES)},
+    {"stride-8", "Words of 8 bytes use a quarter of each sector", launch_strided<2>,
+     strided_sectors<2>, LAB_ROWS(point, STRIDES)},
     {"stride-16",
      "Words of 16 bytes use half of each sector: wide words lose less by a bad pattern",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
@@ -134,6 +162,9 @@ const LabRung rungs[] = {
      kilobytes_in_flight<4>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"loads-8", "With eight loads per thread a few warps are enough: the bytes in flight count",
      launch_in_flight<8>, kilobytes_in_flight<8>, LAB_ROWS(point, THREADS), .uncounted = true},
+    {"small-kernels",
+     "Kernels of four blocks leave the other multiprocessors idle, until streams let several run",
+     launch_small_kernels, LAB_ROWS(point, STREAMS)},
     {"memcpy", "cudaMemcpyAsync from device to device", launch_memcpy, .kind = LAB_LIBRARY}};
 
 } // namespace
@@ -148,6 +179,6 @@ const LabTopic lab_copy_patterns = {
     .tested = lab_size(100000),
     .predicted_name = "sectors per request; for loads, KB in flight per multiprocessor",
     .counted = LAB_COUNTS_SECTORS,
-    .point_name = "offset, bytes; stride, words; threads per multiprocessor",
+    .point_name = "offset, bytes; stride, words; threads per multiprocessor; streams",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
     .metric_name = "sectors per load"};

@@ -34,9 +34,9 @@ float exact(float x) {
   return y;
 }
 
-__device__ float orbit(float y, float c) {
+__device__ float orbit(float y, float c, int rounds = ROUNDS) {
 #pragma unroll 1
-  for (int round = 0; round < ROUNDS; round++)
+  for (int round = 0; round < rounds; round++)
     unrolled (step, ROUND) y = fmaf(y, y, c);
   return y;
 }
@@ -57,10 +57,23 @@ __global__ void __launch_bounds__(BLOCK)
   d_out[i] = y;
 }
 
-template <int EACH, int COUNT> cudaError_t launch(const LabCall *call) {
+/* Splits an element's rounds between two loops. A warp stays in a loop until its last lane leaves.
+   If DIVERGENT, lane 0 has no round in the first loop and lane 31 has them all. */
+template <bool DIVERGENT>
+__global__ void __launch_bounds__(BLOCK)
+    two_loops(const float *__restrict__ d_x, float *__restrict__ d_out, int64_t n,
+              const __grid_constant__ Parameters parameters) {
+  const int64_t i = lab_thread(BLOCK);
+  if (i >= n) return;
+  const int first = DIVERGENT ? (unsigned)i % 32 * (ROUNDS / 31) : ROUNDS / 2;
+  d_out[i] =
+      orbit(orbit(start_of(d_x[i]), parameters.c[0], first), parameters.c[1], ROUNDS - first);
+}
+
+template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
   Parameters parameters;
   for (float &c : parameters.c) c = PARAMETER;
-  return lab_map(call, branches<EACH, COUNT>, lab_grid(call, BLOCK), BLOCK, parameters, 0);
+  return lab_map(call, KERNEL, lab_grid(call, BLOCK), BLOCK, parameters, MORE...);
 }
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
@@ -68,17 +81,22 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exa
 /* The prediction is the number of distinct paths in a warp. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: the other rungs are compared with this one",
-     launch<1, 1>, lab_value<1>},
+     launch<branches<1, 1>, 0>, lab_value<1>},
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
-     launch<1, 2>, lab_value<2>},
+     launch<branches<1, 2>, 0>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     launch<1, 32>, lab_value<32>},
+     launch<branches<1, 32>, 0>, lab_value<32>},
     {"lane-8",
      "Four branches per warp, eight lanes each: the number of branches counts, not the number of "
      "lanes",
-     launch<8, 4>, lab_value<4>},
+     launch<branches<8, 4>, 0>, lab_value<4>},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
-     launch<32, PATHS>, lab_value<1>}};
+     launch<branches<32, PATHS>, 0>, lab_value<1>},
+    {"loops", "Two loops without a branch, half of the work in each", launch<two_loops<false>>,
+     lab_value<1>},
+    {"loops-divergent",
+     "The same loops, split differently in each lane: the longest lane decides twice",
+     launch<two_loops<true>>, lab_value<2>}};
 
 } // namespace
 

@@ -24,7 +24,24 @@ cudaError_t launch(const LabCall *call) {
                  columns);
 }
 
-/* ---- 1. one thread per row ----------------------------------------------------------------------
+/* ---- 1. one thread ------------------------------------------------------------------------------
+   One thread does everything, as a program for one core would: it waits for memory again and again
+   while the rest of the GPU has nothing to do. Refused for large matrices. */
+__global__ void __launch_bounds__(1)
+    one_thread(const float *__restrict__ in, float *__restrict__ out, int64_t rows,
+               int64_t columns) {
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t column = 0; column < columns; column++)
+      out[column * rows + row] = in[row * columns + column];
+}
+
+const char *refuse_one_thread(const LabCall *call) {
+  return call->size.dim[0] * call->size.dim[1] > 1 << 20
+             ? "one thread would take seconds: it takes at most 2^20 elements"
+             : nullptr;
+}
+
+/* ---- 2. one thread per row ----------------------------------------------------------------------
    Thread: a row of the input. Lanes write neighbours but read values that are a row apart: a load
    touches 32 sectors and uses 4 bytes of each. Small blocks spread over many multiprocessors. */
 constexpr int ROW_BLOCK = 64;
@@ -37,7 +54,7 @@ __global__ void __launch_bounds__(ROW_BLOCK)
     out[column * rows + row] = in[row * columns + column];
 }
 
-/* ---- 2. one thread per element ------------------------------------------------------------------
+/* ---- 3. one thread per element ------------------------------------------------------------------
    Block: 8 x 32 elements. Warp: 32 neighbours of a row. Loads now use whole sectors. But a store
    writes 4 bytes in each of 32 sectors. It costs more than a load of 32 sectors, because the
    first-level cache passes all writes on. */
@@ -51,7 +68,7 @@ __global__ void __launch_bounds__(ELEMENT_ROWS *ELEMENT_COLUMNS)
   if (row < rows && column < columns) out[column * rows + row] = in[row * columns + column];
 }
 
-/* ---- 3. to 6. a tile in shared memory -----------------------------------------------------------
+/* ---- 4. to 7. a tile in shared memory -----------------------------------------------------------
    Block: a tile of SIDE x SIDE elements. Warp: loads neighbours of a row, then stores a column as
    neighbours of a row of the output. Thread: SIDE / DOWN elements, all in flight. To read a column,
    <SIDE, PADDING, DOWN> = <32, 0, 32> takes 32 wavefronts, <16, 0, 16> takes 8, <32, 1, 32> takes
@@ -78,12 +95,12 @@ __global__ void __launch_bounds__(SIDE *DOWN)
 template <int SIDE, int PADDING, int DOWN>
 constexpr auto launch_tile = launch<tile<SIDE, PADDING, DOWN>, SIDE, SIDE, SIDE, DOWN>;
 
-/* ---- 7. words of 16 bytes -----------------------------------------------------------------------
+/* ---- 8. words of 16 bytes -----------------------------------------------------------------------
    Block: a tile of 64 x 64, 256 threads. Thread: a patch of 4 x 4, which it transposes in its
    registers. Patches go through shared memory, so that half a warp stores 256 neighbouring bytes.
    The tile is swizzled instead of padded: word w of row r is at place w ^ (r / 4 % 16). So the
    16-byte words of eight lanes are in 32 different banks. If a side is not a multiple of 4, rows
-   are not aligned to words, and the kernel of rung 6 runs instead. */
+   are not aligned to words, and the kernel of rung 7 runs instead. */
 constexpr int SIDE = 64, WORD = 4, WORDS = SIDE / WORD; /* words per row of the tile */
 
 __global__ void __launch_bounds__(WORDS *WORDS)
@@ -135,6 +152,8 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, reference}};
 
 /* Predicts wavefronts per request to the tile; the rung `words` predicts them per eight lanes. */
 const LabRung rungs[] = {
+    {"one-thread", "One thread for the whole matrix: nothing hides the latency of its loads",
+     launch<one_thread, INT_MAX, INT_MAX, 1>, .refuse = refuse_one_thread},
     {"thread-a-row",
      "One thread per row: too few threads, and each load of a warp touches 32 sectors",
      launch<row_a_thread, ROW_BLOCK, INT_MAX, ROW_BLOCK>},

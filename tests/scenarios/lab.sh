@@ -64,12 +64,14 @@ softmax --problem neighbours --size 64x1024|^9  fused +0.28 +1.00 .* right$
 matmul --problem float32 --size 64x64x32|^ 9  async-copies .* right$
 matmul --problem bf16 --size 64x64x32|^10  tensor-cores .* right$
 matmul --problem bf16 --size 64x64x32|^refused, wgmma: it needs compute capability 9.0
-transpose --size 64x64|^3  tile-32 .* 32.0 +32.0  right$
+transpose --size 64x64|^1  one-thread .* right$
+transpose --size 64x64|^4  tile-32 .* 32.0 +32.0  right$
 histogram --problem skewed --size 3000x65536|^2  coarse-bins .* right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^7  product .* right$
-copy_patterns --size 1024|^3  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
+copy_patterns --size 1024|^ 4  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
 divergence --size 64|^3  lane .* 32.0 +3[12].[0-9]  right$
+divergence --size 64|^7  loops-divergent .* 2.00 +[12].[0-9]+  right$
 constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
