@@ -57,7 +57,6 @@ static size_t stride, outcome_bytes;
 static uint8_t *pixels;
 static uint16_t *labels;
 static uint32_t *order, overflowed;
-static void *mail, *work;
 static Outcome start, now;
 static void *first_outcome;          /* the first run's Outcome; NULL before that run */
 static double *parameters, *moments; /* results of the reference */
@@ -121,6 +120,26 @@ static void train_reference(void) {
   }
 }
 
+/* Sets what launch_tiles needs besides the plan. */
+static void plan_training(const EpochCase *of) {
+  const PixelFactor by = training_pixel_factor(&config.training);
+  plan.steps = EPOCH_DIRECT;
+  plan.pixel_factor = by.factor;
+  plan.pixel_offset = by.offset;
+  for (int l = 0; l < network->layers; l++) {
+    plan.weight[l] = network->weight[l];
+    plan.bias[l] = network->bias[l];
+    plan.dropout[l] = l < network->layers - 1 ? of->dropout : 0;
+  }
+  plan.d_parameters = now.parameters;
+  plan.d_first = now.state;
+  plan.d_second = plan.shape.second ? now.state + network->floats : NULL;
+  plan.results = (RowResults){now.loss, now.correct};
+  plan.d_overflowed = &overflowed;
+  plan.d_mail = aligned(plan.mail_bytes, 1);
+  plan.d_work = aligned(tiles_work_bytes(&plan), 1);
+}
+
 /* Prepares a trial. Returns false and sets `error` if the plan refuses the case. */
 static bool begin_trial(const EpochCase *of) {
   const int hopper = of->kilobytes == HOPPER;
@@ -132,10 +151,9 @@ static bool begin_trial(const EpochCase *of) {
                       .batch = of->batch,
                       .second = optimizer_has_second(of->kind),
                       .drops = of->dropout > 0};
-  const char *why_not;
   free_kept();
   memcpy(shape.size, of->size, sizeof shape.size);
-  plan_tiles(shape, &limits, &plan, &why_not);
+  const char *why_not = plan_tiles(shape, &limits, &plan);
   if (why_not) return error_set(&error, "%s", why_not);
   trial = *of;
   first_outcome = NULL;
@@ -158,9 +176,7 @@ static bool begin_trial(const EpochCase *of) {
       of->rows;
   start = new_outcome();
   now = new_outcome();
-  plan.steps = EPOCH_DIRECT;
-  mail = aligned(plan.mail_bytes, 1);
-  work = aligned(tiles_work_bytes(&plan), 1);
+  plan_training(of);
   draw_rows();
   train_reference();
   return true;
@@ -169,34 +185,17 @@ static bool begin_trial(const EpochCase *of) {
 /* Trains steps first to last - 1. Returns false if training failed. */
 static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   const uint32_t batch = (uint32_t)trial.batch, end = last * batch;
-  const PixelFactor by = training_pixel_factor(&config.training);
-  TilesJob job = {.d_pixels = pixels,
-                  .d_labels = labels,
-                  .d_order = order,
-                  .stride = stride,
-                  .position = first * batch,
-                  .end = end < trial.rows ? end : trial.rows,
-                  .learning_rate = learning_rate,
-                  .updates = first,
-                  .rule = config.training.rule,
-                  .smoothing = trial.smoothing,
-                  .dropout_key = trial.seed,
-                  .pixel_factor = by.factor,
-                  .pixel_offset = by.offset,
-                  .d_parameters = now.parameters,
-                  .d_first = now.state,
-                  .d_second = plan.shape.second ? now.state + network->floats : NULL,
-                  .results = {now.loss, now.correct},
-                  .d_overflowed = &overflowed,
-                  .d_mail = mail,
-                  .d_work = work,
-                  .first_stamp = TILES_FIRST_STAMP + first - trial.first_step};
-  for (int l = 0; l < network->layers; l++) {
-    job.weight[l] = network->weight[l];
-    job.bias[l] = network->bias[l];
-    job.dropout[l] = l < network->layers - 1 ? trial.dropout : 0;
-  }
-  const cudaError_t status = launch_tiles(&plan, &job, NULL);
+  const BatchView view = {.d_pixels = pixels,
+                          .d_labels = labels,
+                          .d_order = order,
+                          .stride = stride,
+                          .smoothing = trial.smoothing};
+  const StepState state = {.position = first * batch,
+                           .end = end < trial.rows ? end : trial.rows,
+                           .learning_rate = learning_rate,
+                           .dropout_key = trial.seed,
+                           .rule = config.training.rule};
+  const cudaError_t status = launch_tiles(&plan, view, state, NULL);
   if (status == cudaErrorLaunchFailure) fputs(schedules_report(), said);
   if (status == cudaErrorInvalidValue) fputs("the launcher refuses the job\n", said);
   return status == cudaSuccess;
@@ -254,12 +253,13 @@ static const char *run_trial(DrawnLaunch how) {
   const uint32_t split = how.seed % 2 && trial.split ? trial.split : last;
   FILE *said = text_open();
   memcpy(now.parameters, start.parameters, outcome_bytes);
-  memset(mail, 0, plan.mail_bytes);
+  memset(plan.d_mail, 0, plan.mail_bytes);
+  plan.stamp = TILES_FIRST_STAMP;
   overflowed = 0;
-  memset(work, 0xff, tiles_work_bytes(&plan)); /* NaN */
+  memset(plan.d_work, 0xff, tiles_work_bytes(&plan)); /* NaN */
   schedules_draw(true);
   drawn_launch = how;
-  drawn_launch.mail = mail;
+  drawn_launch.mail = plan.d_mail;
   drawn_launch.mail_bytes = plan.mail_bytes;
   drawn_launch.stamps = epoch_stamps(&plan);
   if (train_steps(trial.first_step, split, said) &&

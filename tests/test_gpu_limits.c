@@ -124,8 +124,7 @@ TEST(test_limits_of_epoch) {
 #undef OLDER
   foreach (of, cases) {
     TilesPlan plan;
-    const char *why_not;
-    plan_tiles(of->shape, &of->limits, &plan, &why_not);
+    const char *why_not = plan_tiles(of->shape, &of->limits, &plan);
     assert_int_equal(plan.blocks, of->blocks);
     if (!planned(of - cases, why_not, of->why_not)) continue;
     assert_int_equal(plan.rows, of->rows);

@@ -238,26 +238,20 @@ KERNEL_TEST(test_a_grid_too_large_is_refused) {
   const TilesShape shape = {.layers = 2, .size = {784, 128, 10}, .batch = 64};
   TilesPlan plan;
   GpuLimits gpu;
-  const char *why_not;
   OK(gpu_limits_read(&gpu, &error));
-  plan_tiles(shape, &gpu, &plan, &why_not);
+  const char *why_not = plan_tiles(shape, &gpu, &plan);
   if (why_not) skip_because(why_not);
-  plan.steps = EPOCH_DIRECT;
-  plan.blocks = 1 << 20;
   const Batch batch = make_batch(64, 784, 10, 64, true, 30);
   float *d = poisoned_floats(1000);
-  const TilesJob job = {.d_pixels = batch.view.d_pixels,
-                        .d_labels = batch.view.d_labels,
-                        .d_order = batch.view.d_order,
-                        .stride = batch.view.stride,
-                        .end = 5,
-                        .pixel_factor = 1.0f / 255,
-                        .d_parameters = d,
-                        .d_first = d,
-                        .results = poisoned_results(&batch),
-                        .d_overflowed = poisoned(sizeof(uint32_t)),
-                        .d_mail = d,
-                        .d_work = poisoned(tiles_work_bytes(&plan)),
-                        .first_stamp = TILES_FIRST_STAMP};
-  assert_int_equal(launch_tiles(&plan, &job, stream), cudaErrorCooperativeLaunchTooLarge);
+  plan.steps = EPOCH_DIRECT;
+  plan.blocks = 1 << 20;
+  plan.pixel_factor = 1.0f / 255;
+  plan.d_parameters = plan.d_first = d;
+  plan.results = poisoned_results(&batch);
+  plan.d_overflowed = poisoned(sizeof(uint32_t));
+  plan.d_mail = d;
+  plan.d_work = poisoned(tiles_work_bytes(&plan));
+  plan.stamp = TILES_FIRST_STAMP;
+  assert_int_equal(launch_tiles(&plan, batch.view, (StepState){.end = 5}, stream),
+                   cudaErrorCooperativeLaunchTooLarge);
 }

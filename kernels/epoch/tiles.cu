@@ -54,7 +54,6 @@
    Mail needs no acknowledgement: every packet is read before the next one overwrites it.
    docs/fusion.md has the proof. */
 #include "epoch/tiles_head.cuh"
-#include "epoch/tiles_launch.h"
 
 namespace tiles {
 
@@ -67,18 +66,17 @@ static const Variant *variant_of(const TilesShape &shape, Way way) {
   return nullptr;
 }
 
-/* Fills the job's fields that depend only on the shape. Returns the bytes of a block's shared
-   memory. If `extra` is true, this memory includes W1's second moments and averages. */
-static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
+/* Lays out the fields of the job that depend only on the shape. Returns the bytes of a block's
+   shared memory. If `extra` is true, this memory includes W1's second moments and averages. */
+static size_t lay_out(const TilesShape &shape, const Variant &v, bool extra, Job *job) {
   size_t most = 0;
   const size_t part = UNITS * (v.rows + 8) * sizeof(float);
   int blocks = 0;
+  *job = {};
   job->layers = shape.layers;
   job->batch = shape.batch;
   job->classes = shape.size[shape.layers];
-  job->all_tiles = 0;
   job->arrays = 2 + shape.second + shape.average;
-  job->slice = 0;
   for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
   for (int l = 1; l < shape.layers; l++) {
     job->tiles[l] = ceil_div(shape.size[l], UNITS);
@@ -96,10 +94,11 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
     };
     if (l == 1) room(v.pixels);
     if (l == 1 && v.ahead) job->k_at = room((size_t)v.rows * v.rows * 4);
-    job->parts_at[l] = l > 1 ? room(part) : v.rows == 128 ? 0 : room(MATRIX * part);
+    if (l > 1 || v.rows < 128) job->parts_at[l] = room(l > 1 ? part : MATRIX * part);
     for (int in = 0; in < 2; in++) {
-      const bool exists = in ? l > 1 : l < shape.layers - 1;
-      const size_t terms = exists ? ceil_div(shape.size[in ? l - 1 : l + 1], 16) * (size_t)512 : 0;
+      const int other = in ? l - 1 : l + 1; /* no terms if this is the pixels or the last layer */
+      const bool exists = other > 0 && other < shape.layers;
+      const size_t terms = exists ? ceil_div(shape.size[other], 16) * (size_t)512 : 0;
       job->terms_at[in][l] = room(terms);
       job->kept_at[in][l] = room(l > 1 && v.way != BY_MAIL_FROM_80 ? job->arrays * terms : 0);
       if (in) job->received_at[l] = room(v.rows / 8 * terms);
@@ -113,66 +112,23 @@ static size_t lay_out_job(const TilesShape &shape, const Variant &v, bool extra,
   return most;
 }
 
-static const char *lay_out(const TilesShape &shape, const GpuLimits &limits, TilesPlan *plan) {
-  *plan = TilesPlan{};
-  plan->shape = shape;
-  if (!ACTIVATION_IS_RELU) return "it takes ReLU only"; /* H travels without its sign */
-  if (shape.layers < 2) return "it takes hidden layers";
-  if (shape.layers > LAYERS) return "it takes up to five hidden layers";
-  if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";
-  if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
-  if (shape.batch > 128) return "it takes batches up to 128";
-  if (limits.capability < 80) return "it needs compute capability 8.0";
-  int clusters = 0, blocks = 0;
-  for (int l = 1; l < shape.layers; l++) {
-    clusters += ceil_div(shape.size[l], UNITS * RANKS);
-    blocks += ceil_div(shape.size[l], UNITS);
-  }
-  const Way way = limits.clusters == 0         ? BY_MAIL_FROM_80
-                  : clusters > limits.clusters ? BY_MAIL
-                                               : BY_CLUSTERS;
-  const bool mail = way != BY_CLUSTERS;
-  const Variant *of = variant_of(shape, way);
-  if (mail && blocks + 1 > limits.multiprocessors)
-    return "the layers need more multiprocessors than this GPU has";
-  if (!of)
-    return limits.clusters ? "so large a network takes batches up to 64"
-                           : "without clusters of blocks it takes batches up to 64";
-  if (mail && shape.size[shape.layers] > MAIL_CLASSES)
-    return limits.clusters ? "so large a network takes up to 12 classes"
-                           : "without clusters of blocks it takes up to 12 classes";
-  const Variant &v = *of;
-  Job job = {};
-  plan->extra_is_shared = 1;
-  plan->shared_bytes = lay_out_job(shape, v, true, &job);
-  if (plan->shared_bytes > limits.shared_bytes) {
-    plan->extra_is_shared = 0;
-    plan->shared_bytes = lay_out_job(shape, v, false, &job);
-  }
-  if (plan->shared_bytes > limits.shared_bytes)
-    return "it needs more shared memory than this GPU has";
-  plan->blocks = mail ? min(limits.multiprocessors, blocks + v.rows) : clusters * RANKS;
-  plan->rows = v.rows;
-  plan->ahead = v.ahead;
-  plan->clusters = mail ? 0 : clusters;
-  plan->way = way;
-  plan->steps = 65536 / v.rows; /* the steps' pixels are about 52 MB; a multiple of 64 */
-  plan->logits_bytes = (size_t)v.rows * sizeof(uint4) *
-                       (mail ? 4 * (job.tiles[shape.layers - 1] + 1) : 2 * 8 * job.clusters);
+/* Counts the bytes of the job's arrays, per step and per launch. */
+static void count_bytes(TilesPlan *plan, const Job &job, const Variant &v) {
+  const bool mail = v.way != BY_CLUSTERS, drops = plan->shape.drops;
+  const int parts = mail ? 4 * (job.tiles[job.layers - 1] + 1) : 2 * 8 * job.clusters;
+  plan->logits_bytes = (size_t)v.rows * sizeof(uint4) * parts;
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
-  for (int l = 1; l < shape.layers; l++) /* two buffers of H; four of dZ, which is sent twice */
+  for (int l = 1; l < job.layers; l++) /* two buffers of H; four of dZ, which is sent twice */
     plan->mail_bytes += (2 + 4) * (size_t)job.mail_size[l] * sizeof(uint4);
-  plan->slices_bytes = shape.layers > 2 ? (size_t)2 * plan->blocks * job.slice * sizeof(float4) : 0;
-  plan->extra_bytes = plan->extra_is_shared ? 0 : (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
-  plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4) +
-                     (v.ahead ? 4 * v.rows * v.rows : 0) +
-                     (shape.drops ? (size_t)job.all_tiles * v.rows : 0);
-  return nullptr;
+  if (job.layers > 2) plan->slices_bytes = (size_t)2 * plan->blocks * job.slice * sizeof(float4);
+  plan->step_bytes = (size_t)ALL_CHUNKS * 16 * v.rows + v.rows + sizeof(float4);
+  if (v.ahead) plan->step_bytes += 4 * v.rows * v.rows;
+  if (drops) plan->step_bytes += (size_t)job.all_tiles * v.rows;
 }
 
 /* Places the job's arrays in d_work (arrays per step, then arrays per block) and in d_mail. */
-static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
-  uint8_t *at = static_cast<uint8_t *>(of.d_work);
+static void take_work(const TilesPlan &plan, Job *job) {
+  uint8_t *at = static_cast<uint8_t *>(plan.d_work);
   const size_t steps = plan.steps, rows = plan.rows;
   const auto take = [&](size_t bytes) {
     uint8_t *array = bytes ? at : nullptr;
@@ -186,7 +142,7 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
   job->labels = take(steps * rows);
   job->slices = (float4 *)take(plan.slices_bytes);
   job->extra = (float4 *)take(plan.extra_bytes);
-  at = static_cast<uint8_t *>(of.d_mail);
+  at = static_cast<uint8_t *>(plan.d_mail);
   job->logits = (uint4 *)take(plan.logits_bytes);
   job->gradient = (uint4 *)take(REPLICAS * rows * 4 * sizeof(uint4));
   for (int l = 1; l < job->layers; l++) {
@@ -196,36 +152,57 @@ static void take_work(const TilesPlan &plan, const TilesJob &of, Job *job) {
 }
 
 /* Returns the largest power of two such that its product with K (k_kernel) stays within fp16. */
-static float scale_of_k(const TilesJob &of, int inputs) {
-  const float white = fabsf(255 * of.pixel_factor - of.pixel_offset),
-              largest = fmaxf(white, fabsf(of.pixel_offset));
+static float scale_of_k(const TilesPlan &plan) {
+  const float white = fabsf(255 * plan.pixel_factor - plan.pixel_offset),
+              largest = fmaxf(white, fabsf(plan.pixel_offset));
   int exponent;
-  frexpf((float)inputs * largest * largest + 1.0f, &exponent);
+  frexpf((float)plan.shape.size[0] * largest * largest + 1.0f, &exponent);
   return ldexpf(1.0f, 15 - exponent);
 }
 
-static Factors factors_of(const TilesJob &of, float scale, float decay) {
-  const float rate = of.learning_rate;
-  const OptimizerLinear linear = optimizer_linear(of.rule, rate);
+static Factors factors_of(const OptimizerRule &rule, float rate, float scale, float decay) {
+  const OptimizerLinear linear = optimizer_linear(rule, rate);
   Factors by = {};
   by.scale = scale;
   by.m = linear.m * scale;
   by.g = linear.g * scale;
-  by.known_m = by.m * of.rule.momentum;
+  by.known_m = by.m * rule.momentum;
   by.known_w = (by.m + by.g) / scale * decay;
-  const bool couples = optimizer_couples(optimizer_has_second(of.rule.kind), of.rule.kind);
+  const bool couples = optimizer_couples(optimizer_has_second(rule.kind), rule.kind);
   by.decay = couples ? decay / scale : rate * decay;
   return by;
 }
 
-static Rule rule_of(const TilesJob &of) {
+static Rule rule_of(const OptimizerRule &is, float rate, bool averages) {
   Rule rule = {};
-  rule.is = of.rule;
-  rule.weights = factors_of(of, W_SCALE, of.rule.weight_decay);
-  rule.biases = factors_of(of, 1, 0);
+  rule.is = is;
+  rule.weights = factors_of(is, rate, W_SCALE, is.weight_decay);
+  rule.biases = factors_of(is, rate, 1, 0);
   rule.of_gradient = rule.biases.m + rule.biases.g;
-  rule.averages = of.ema > 0.0f;
+  rule.averages = averages;
   return rule;
+}
+
+/* Returns the plan's job with all fields that do not change within a range of steps. */
+static Job job_of(const TilesPlan &plan, float smoothing, const StepState &state) {
+  Job job;
+  memcpy(&job, plan.job, sizeof job);
+  take_work(plan, &job);
+  job.rule = rule_of(state.rule, state.learning_rate, plan.ema > 0.0f);
+  job.pixel_factor = plan.pixel_factor;
+  job.pixel_offset = plan.pixel_offset;
+  job.k_scale = scale_of_k(plan);
+  job.other = smoothing / (float)job.classes;
+  job.own = 1.0f - smoothing + job.other;
+  job.mean = 1.0f / (float)job.batch;
+  for (int l = 1; l <= job.layers; l++) {
+    job.weight[l] = plan.weight[l - 1];
+    job.bias[l] = plan.bias[l - 1];
+    job.drop[l] = plan.dropout[l - 1];
+    job.keep_scale[l] = plan.shape.drops ? 1.0f / (1.0f - job.drop[l]) : 1.0f;
+  }
+  job.flat = {plan.d_parameters, plan.d_first, plan.d_second, plan.d_average, plan.d_overflowed};
+  return job;
 }
 
 } // namespace tiles
@@ -248,45 +225,69 @@ int tiles_clusters(void) {
          1;
 }
 
-void plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *plan, const char **why_not) {
-  *why_not = lay_out(shape, *limits, plan);
+const char *plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *plan) {
+  *plan = TilesPlan{};
+  plan->shape = shape;
+  if (!ACTIVATION_IS_RELU) return "it takes ReLU only"; /* H travels without its sign */
+  if (shape.layers < 2) return "it takes hidden layers";
+  if (shape.layers > LAYERS) return "it takes up to five hidden layers";
+  if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";
+  if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
+  if (shape.batch > 128) return "it takes batches up to 128";
+  if (limits->capability < 80) return "it needs compute capability 8.0";
+  int clusters = 0, blocks = 0;
+  for (int l = 1; l < shape.layers; l++) {
+    clusters += ceil_div(shape.size[l], UNITS * RANKS);
+    blocks += ceil_div(shape.size[l], UNITS);
+  }
+  const bool small = limits->clusters == 0, mail = clusters > limits->clusters;
+  Way way = mail ? BY_MAIL : BY_CLUSTERS;
+  if (small) way = BY_MAIL_FROM_80;
+  const Variant *v = variant_of(shape, way);
+  if (mail && blocks + 1 > limits->multiprocessors)
+    return "the layers need more multiprocessors than this GPU has";
+  if (!v)
+    return small ? "without clusters of blocks it takes batches up to 64"
+                 : "so large a network takes batches up to 64";
+  if (mail && shape.size[shape.layers] > MAIL_CLASSES)
+    return small ? "without clusters of blocks it takes up to 12 classes"
+                 : "so large a network takes up to 12 classes";
+  plan->blocks = mail ? min(limits->multiprocessors, blocks + v->rows) : clusters * RANKS;
+  Job job;
+  plan->shared_bytes = lay_out(shape, *v, true, &job);
+  if (plan->shared_bytes > limits->shared_bytes) {
+    plan->extra_bytes = (size_t)plan->blocks * 2 * ALL_CHUNKS * 512;
+    plan->shared_bytes = lay_out(shape, *v, false, &job);
+  }
+  if (plan->shared_bytes > limits->shared_bytes) {
+    plan->blocks = 0;
+    return "it needs more shared memory than this GPU has";
+  }
+  plan->rows = v->rows;
+  plan->ahead = v->ahead;
+  plan->clusters = mail ? 0 : clusters;
+  plan->steps = 65536 / v->rows; /* the steps' pixels are about 52 MB; a multiple of 64 */
+  plan->variant = v;
+  memcpy(plan->job, &job, sizeof job);
+  count_bytes(plan, job, *v);
+  return nullptr;
 }
 
 size_t tiles_work_bytes(const TilesPlan *plan) {
   return plan->steps * plan->step_bytes + plan->slices_bytes + plan->extra_bytes;
 }
 
-cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t stream) {
-  REQUIRE(given(plan, of) && plan->blocks > 0 &&
-          given(of->d_pixels, of->d_labels, of->d_order, of->d_parameters, of->d_first,
-                of->results.d_loss, of->results.d_correct, of->d_overflowed, of->d_mail,
-                of->d_work) &&
-          !of->d_second == !plan->shape.second && !of->d_average == !plan->shape.average &&
-          of->stride % 16 == 0 && of->position < of->end && of->first_stamp >= FIRST_STAMP);
-  const Variant &v = *variant_of(plan->shape, (Way)plan->way);
-  Job job = {};
-  lay_out_job(plan->shape, v, plan->extra_is_shared, &job);
-  take_work(*plan, *of, &job);
-  job.rows = of->end - of->position;
-  job.steps = (int)ceil_div(job.rows, (uint32_t)job.batch);
-  REQUIRE(job.steps <= plan->steps);
-  job.first_step = (int)(of->position / (uint32_t)job.batch);
-  job.stamp = of->first_stamp;
-  job.rule = rule_of(*of);
-  job.pixel_factor = of->pixel_factor;
-  job.pixel_offset = of->pixel_offset;
-  job.k_scale = scale_of_k(*of, job.size[0]);
-  job.other = of->smoothing / (float)job.classes;
-  job.own = 1.0f - of->smoothing + job.other;
-  job.mean = 1.0f / (float)job.batch;
-  job.last_mean = 1.0f / (float)(job.rows - (uint32_t)((job.steps - 1) * job.batch));
-  for (int l = 1; l <= job.layers; l++) {
-    job.weight[l] = of->weight[l - 1];
-    job.bias[l] = of->bias[l - 1];
-    job.keep_scale[l] = plan->shape.drops ? 1.0f / (1.0f - of->dropout[l - 1]) : 1.0f;
-  }
-  job.flat = {of->d_parameters, of->d_first, of->d_second, of->d_average, of->d_overflowed};
-  job.results = {of->results.d_loss + of->position, of->results.d_correct + of->position};
+cudaError_t launch_tiles(TilesPlan *plan, BatchView batch, StepState state, cudaStream_t stream) {
+  REQUIRE(given(plan) && plan->blocks > 0 &&
+          given(batch.d_pixels, batch.d_labels, batch.d_order, plan->d_parameters, plan->d_first,
+                plan->results.d_loss, plan->results.d_correct, plan->d_overflowed, plan->d_mail,
+                plan->d_work) &&
+          !plan->d_second == !plan->shape.second && !plan->d_average == !plan->shape.average &&
+          batch.stride % 16 == 0 && state.position < state.end && plan->stamp >= FIRST_STAMP);
+  const Variant &v = *static_cast<const Variant *>(plan->variant);
+  const uint32_t size = (uint32_t)plan->shape.batch;
+  const uint64_t most = (uint64_t)plan->steps * size; /* positions of one launch */
+  Job job = job_of(*plan, batch.smoothing, state);
   /* All blocks must run at once, because they wait for each other. */
   cudaLaunchAttribute together = clusters_of(RANKS);
   if (v.way != BY_CLUSTERS) {
@@ -297,8 +298,19 @@ cudaError_t launch_tiles(const TilesPlan *plan, const TilesJob *of, cudaStream_t
   } else {
     TRY(allow_large_clusters(v.kernel));
   }
-  TRY(prepare(*of, job, v.rows, stream));
-  TRY(allow_shared(v.kernel, plan->shared_bytes));
-  return launch_with(&together, 1, v.kernel, plan->blocks, THREADS, plan->shared_bytes, stream,
-                     job);
+  for (StepState now = state; now.position < state.end; now.position = now.end) {
+    now.end = (uint32_t)min((now.position / most + 1) * most, (uint64_t)state.end);
+    job.rows = now.end - now.position;
+    job.steps = (int)ceil_div(job.rows, size);
+    job.first_step = (int)(now.position / size);
+    job.stamp = plan->stamp;
+    job.last_mean = 1.0f / (float)(job.rows - (job.steps - 1) * size);
+    job.results = {plan->results.d_loss + now.position, plan->results.d_correct + now.position};
+    plan->stamp += job.steps;
+    TRY(prepare(*plan, job, batch, now, stream));
+    TRY(allow_shared(v.kernel, plan->shared_bytes));
+    TRY(launch_with(&together, 1, v.kernel, plan->blocks, THREADS, plan->shared_bytes, stream,
+                    job));
+  }
+  return cudaSuccess;
 }

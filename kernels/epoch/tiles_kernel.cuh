@@ -2,7 +2,6 @@
    in four files: tiles_first.cu, tiles_second.cu, tiles_mail.cu and tiles_80.cu. */
 #pragma once
 
-#include "epoch/tiles_launch.h"
 #include "epoch/tiles_warps.cuh"
 
 namespace tiles {

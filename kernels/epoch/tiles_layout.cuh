@@ -61,17 +61,42 @@ struct Job {
   int arrays, kept_at[2][LAYERS], terms_at[2][LAYERS], received_at[LAYERS], head_at[LAYERS],
       parts_at[LAYERS], k_at, extra_at;
   /* tiles_prepare.cu fills the next five arrays before this kernel starts. */
-  const uint8_t *pixels; /* (step, chunk, row, 16) */
-  const uint4 *k;        /* K as (step, row of next step / 8, row of this step / 16, lane) */
-  const uint8_t *labels; /* one per position of the launch */
-  const uint8_t *keeps;  /* bits of kept units: (step, tile of all layers, row); NULL keeps all */
-  const float4 *numbers; /* (step): StepNumbers */
-  RowResults results;    /* results of rows, indexed by position in the launch */
+  const uint8_t *pixels;  /* (step, chunk, row, 16) */
+  const uint4 *k;         /* K as (step, row of next step / 8, row of this step / 16, lane) */
+  const uint8_t *labels;  /* one per position of the launch */
+  const uint8_t *keeps;   /* bits of kept units: (step, tile of all layers, row); NULL keeps all */
+  const float4 *numbers;  /* (step): StepNumbers */
+  RowResults results;     /* results of rows, indexed by position in the launch */
+  float drop[LAYERS + 1]; /* each hidden layer's probability of dropping a unit */
 };
+static_assert(sizeof(Job) <= sizeof TilesPlan::job, "TilesPlan has no room for its job");
 
 /* How blocks exchange logits and their gradient. BY_CLUSTERS and BY_MAIL need compute capability
    9.0. BY_MAIL_FROM_80 also uses mail, and runs from 8.0 on. */
 enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80 };
+
+/* One compiled variant of the kernel, for batches of up to `rows` rows. `second` is true for adam
+   and adamw. `ahead` is true if Z1 is computed before W1 is known. */
+struct Variant {
+  int rows;
+  bool second;
+  Way way;
+  bool ahead;
+  void (*kernel)(Job);
+  size_t shared, pixels; /* bytes of struct Shared; bytes of all buffers of pixels */
+  int turns;
+};
+
+/* One array per file. variants_first and variants_second use clusters; variants_second has second
+   moments. variants_mail (for compute capability 9.0) and variants_80 (from 8.0 on) use mail.
+   Unused entries have 0 rows. */
+constexpr int VARIANTS = 4;
+extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
+    variants_80[VARIANTS];
+
+/* Queues the kernels that fill the job's arrays (tiles_prepare.cu). */
+cudaError_t prepare(const TilesPlan &plan, const Job &job, const BatchView &batch,
+                    const StepState &state, cudaStream_t stream);
 
 /* The start of a block's shared memory. Arrays whose size depends on the network follow it. A step
    has ROWS rows. SECOND is true if the optimizer keeps second moments. AHEAD is true if Z1 is

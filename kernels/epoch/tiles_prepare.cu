@@ -1,7 +1,7 @@
 /* Prepares the steps of a launch of level `epoch`. gather_kernel puts pixels into the order in
    which a step reads them, and computes StepNumbers. k_kernel computes products of pixels.
    keeps_kernel computes which units dropout keeps. Each kernel has one block per step. */
-#include "epoch/tiles_launch.h"
+#include "epoch/tiles_layout.cuh"
 
 namespace tiles {
 
@@ -10,16 +10,16 @@ constexpr int PREPARE_THREADS = 512;
 /* Writes each step's labels, StepNumbers and pixels. Pixels become (chunk of 16 inputs, row, 16
    bytes), with 0 in rows beyond the step's last row and after the last input. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
-    gather_kernel(TilesJob job, int inputs, uint32_t batch, int rows, uint4 *pixels,
-                  uint8_t *labels, float4 *numbers) {
-  const uint32_t step = blockIdx.x, first = job.position + step * batch;
-  const int exist = min(batch, job.end - first);
+    gather_kernel(BatchView of, StepState state, float ema, int inputs, uint32_t batch, int rows,
+                  uint4 *pixels, uint8_t *labels, float4 *numbers) {
+  const uint32_t step = blockIdx.x, first = state.position + step * batch;
+  const int exist = min(batch, state.end - first);
   for (int i = threadIdx.x; i < ALL_CHUNKS * rows; i += PREPARE_THREADS) {
     const int chunk = i / rows, row = i % rows, left = inputs - chunk * 16;
     uint4 bytes = {};
     if (row < exist && left > 0) {
       bytes = *reinterpret_cast<const uint4 *>(
-          job.d_pixels + (size_t)job.d_order[first + row] * job.stride + chunk * 16);
+          of.d_pixels + (size_t)of.d_order[first + row] * of.stride + chunk * 16);
       unrolled (w, 4) {
         const int keep = left - 4 * w; /* how many bytes of this word are inputs */
         if (keep < 4) (&bytes.x)[w] &= keep <= 0 ? 0u : 0xffffffffu >> 8 * (4 - keep);
@@ -28,11 +28,11 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
     pixels[(size_t)step * ALL_CHUNKS * rows + i] = bytes;
   }
   for (int i = threadIdx.x; i < exist; i += PREPARE_THREADS)
-    labels[(size_t)step * batch + i] = (uint8_t)job.d_labels[job.d_order[first + i]];
+    labels[(size_t)step * batch + i] = (uint8_t)of.d_labels[of.d_order[first + i]];
   if (threadIdx.x > 0) return;
-  const uint32_t updates = job.updates + step;
-  const OptimizerStep now = optimizer_step(job.rule, job.learning_rate, updates);
-  const float keeps = job.ema > 0.0f ? optimizer_average_keeps(job.ema, updates) : 1.0f;
+  const uint32_t updates = state.updates + first / batch;
+  const OptimizerStep now = optimizer_step(state.rule, state.learning_rate, updates);
+  const float keeps = ema > 0.0f ? optimizer_average_keeps(ema, updates) : 1.0f;
   numbers[step] = {now.step, now.second_root, 1.0f - keeps, 0.0f};
 }
 
@@ -86,8 +86,8 @@ __global__ void k_kernel(Job job, int rows) {
 
 /* Writes a byte per (step, tile of all layers, row). Bit g is 1 if dropout keeps unit g. */
 __global__ void __launch_bounds__(PREPARE_THREADS)
-    keeps_kernel(Job job, TilesJob of, int rows, uint8_t *keeps) {
-  const uint32_t step = blockIdx.x, first = of.position + step * job.batch;
+    keeps_kernel(Job job, StepState state, int rows, uint8_t *keeps) {
+  const uint32_t step = blockIdx.x, first = state.position + step * job.batch;
   for (int i = threadIdx.x; i < job.all_tiles * rows; i += PREPARE_THREADS) {
     const int row = i % rows, tile = i / rows;
     int layer = 1;
@@ -95,22 +95,25 @@ __global__ void __launch_bounds__(PREPARE_THREADS)
     uint32_t kept = 0;
     unrolled (half, 2) {
       const uint32_t group = (tile - job.first_tile[layer]) * 2 + half;
-      const RandomWords words = random_dropout(of.dropout_key, layer, first + row, group);
-      unrolled (e, 4) kept |= !random_drops(words.word[e], of.dropout[layer - 1]) << (4 * half + e);
+      const RandomWords words = random_dropout(state.dropout_key, layer, first + row, group);
+      unrolled (e, 4) kept |= !random_drops(words.word[e], job.drop[layer]) << (4 * half + e);
     }
     keeps[(size_t)step * job.all_tiles * rows + i] = (uint8_t)kept;
   }
 }
 
-cudaError_t prepare(const TilesJob &of, const Job &job, int rows, cudaStream_t stream) {
+cudaError_t prepare(const TilesPlan &plan, const Job &job, const BatchView &batch,
+                    const StepState &state, cudaStream_t stream) {
+  const int rows = plan.rows;
   const auto start = [&](auto kernel, int steps, int threads, const auto &...arguments) {
     return launch_with(nullptr, 0, kernel, steps, threads, 0, stream, arguments...);
   };
-  TRY(start(gather_kernel, job.steps, PREPARE_THREADS, of, job.size[0], job.batch, rows,
-            (uint4 *)job.pixels, (uint8_t *)job.labels, (float4 *)job.numbers));
+  TRY(start(gather_kernel, job.steps, PREPARE_THREADS, batch, state, plan.ema, job.size[0],
+            (uint32_t)job.batch, rows, (uint4 *)job.pixels, (uint8_t *)job.labels,
+            (float4 *)job.numbers));
   if (job.k && job.steps > 1) TRY(start(k_kernel, job.steps - 1, rows * rows / 16, job, rows));
   if (!job.keeps) return cudaSuccess;
-  return start(keeps_kernel, job.steps, PREPARE_THREADS, job, of, rows, (uint8_t *)job.keeps);
+  return start(keeps_kernel, job.steps, PREPARE_THREADS, job, state, rows, (uint8_t *)job.keeps);
 }
 
 } // namespace tiles

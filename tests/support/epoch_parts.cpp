@@ -65,15 +65,16 @@ const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
                                        {"Z_TAKEN", Z_TAKEN}};
 
 /* Returns the plan's job for mail at address 0, so that pointers into the mail are offsets. */
-static Job job_of(const TilesPlan &plan) {
-  Job job = {};
-  lay_out_job(plan.shape, *variant_of(plan.shape, (Way)plan.way), plan.extra_is_shared, &job);
-  take_work(plan, TilesJob{}, &job);
+static Job mail_at_0(TilesPlan plan) {
+  Job job;
+  memcpy(&job, plan.job, sizeof job);
+  plan.d_work = plan.d_mail = nullptr;
+  take_work(plan, &job);
   return job;
 }
 
 EpochBuffers epoch_buffers(const TilesPlan *plan, int which) {
-  const Job job = job_of(*plan);
+  const Job job = mail_at_0(*plan);
   const size_t h = (size_t)job.h[1] / sizeof(uint4), dz = (size_t)job.dz[2] / sizeof(uint4),
                of_h = (size_t)job.mail_size[1], of_dz = (size_t)job.mail_size[2];
   const EpochBuffers all[EPOCH_BUFFERS] = {

@@ -62,7 +62,7 @@ static ShortText plan_level_epoch(const EngineConfig *c, const GpuLimits *limits
                       .drops = training_drops(t)};
   if (why_not) return text_format("level epoch takes %s", why_not);
   for (int l = 0; l <= n->layers && l <= TILES_LAYERS; l++) shape.size[l] = n->size[l];
-  plan_tiles(shape, limits, tiles, &why_not);
+  why_not = plan_tiles(shape, limits, tiles);
   if (why_not) *tiles = (TilesPlan){0};
   return text_format("%s", why_not ? why_not : "");
 }
