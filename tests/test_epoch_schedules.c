@@ -124,6 +124,7 @@ static void train_reference(void) {
 static void plan_training(const EpochCase *of) {
   const PixelFactor by = training_pixel_factor(&config.training);
   plan.steps = EPOCH_DIRECT;
+  plan.smoothing = of->smoothing;
   plan.pixel_factor = by.factor;
   plan.pixel_offset = by.offset;
   for (int l = 0; l < network->layers; l++) {
@@ -185,11 +186,8 @@ static bool begin_trial(const EpochCase *of) {
 /* Trains steps first to last - 1. Returns false if training failed. */
 static bool train_steps(uint32_t first, uint32_t last, FILE *said) {
   const uint32_t batch = (uint32_t)trial.batch, end = last * batch;
-  const BatchView view = {.d_pixels = pixels,
-                          .d_labels = labels,
-                          .d_order = order,
-                          .stride = stride,
-                          .smoothing = trial.smoothing};
+  const BatchView view = {
+      .d_pixels = pixels, .d_labels = labels, .d_order = order, .stride = stride};
   const StepState state = {.position = first * batch,
                            .end = end < trial.rows ? end : trial.rows,
                            .learning_rate = learning_rate,
@@ -254,7 +252,7 @@ static const char *run_trial(DrawnLaunch how) {
   FILE *said = text_open();
   memcpy(now.parameters, start.parameters, outcome_bytes);
   memset(plan.d_mail, 0, plan.mail_bytes);
-  plan.stamp = TILES_FIRST_STAMP;
+  OK(open_tiles(&plan) == cudaSuccess); /* the first stamp again */
   overflowed = 0;
   memset(plan.d_work, 0xff, tiles_work_bytes(&plan)); /* NaN */
   schedules_draw(true);

@@ -251,7 +251,7 @@ KERNEL_TEST(test_a_grid_too_large_is_refused) {
   plan.d_overflowed = poisoned(sizeof(uint32_t));
   plan.d_mail = d;
   plan.d_work = poisoned(tiles_work_bytes(&plan));
-  plan.stamp = TILES_FIRST_STAMP;
+  CUDA_OK(open_tiles(&plan));
   assert_int_equal(launch_tiles(&plan, batch.view, (StepState){.end = 5}, stream),
                    cudaErrorCooperativeLaunchTooLarge);
 }

@@ -183,28 +183,6 @@ static Rule rule_of(const OptimizerRule &is, float rate, bool averages) {
   return rule;
 }
 
-/* Returns the plan's job with all fields that do not change within a range of steps. */
-static Job job_of(const TilesPlan &plan, float smoothing, const StepState &state) {
-  Job job;
-  memcpy(&job, plan.job, sizeof job);
-  take_work(plan, &job);
-  job.rule = rule_of(state.rule, state.learning_rate, plan.ema > 0.0f);
-  job.pixel_factor = plan.pixel_factor;
-  job.pixel_offset = plan.pixel_offset;
-  job.k_scale = scale_of_k(plan);
-  job.other = smoothing / (float)job.classes;
-  job.own = 1.0f - smoothing + job.other;
-  job.mean = 1.0f / (float)job.batch;
-  for (int l = 1; l <= job.layers; l++) {
-    job.weight[l] = plan.weight[l - 1];
-    job.bias[l] = plan.bias[l - 1];
-    job.drop[l] = plan.dropout[l - 1];
-    job.keep_scale[l] = plan.shape.drops ? 1.0f / (1.0f - job.drop[l]) : 1.0f;
-  }
-  job.flat = {plan.d_parameters, plan.d_first, plan.d_second, plan.d_average, plan.d_overflowed};
-  return job;
-}
-
 } // namespace tiles
 
 using namespace tiles;
@@ -277,17 +255,40 @@ size_t tiles_work_bytes(const TilesPlan *plan) {
   return plan->steps * plan->step_bytes + plan->slices_bytes + plan->extra_bytes;
 }
 
-cudaError_t launch_tiles(TilesPlan *plan, BatchView batch, StepState state, cudaStream_t stream) {
+cudaError_t open_tiles(TilesPlan *plan) {
   REQUIRE(given(plan) && plan->blocks > 0 &&
-          given(batch.d_pixels, batch.d_labels, batch.d_order, plan->d_parameters, plan->d_first,
-                plan->results.d_loss, plan->results.d_correct, plan->d_overflowed, plan->d_mail,
-                plan->d_work) &&
-          !plan->d_second == !plan->shape.second && !plan->d_average == !plan->shape.average &&
-          batch.stride % 16 == 0 && state.position < state.end && plan->stamp >= FIRST_STAMP);
+          given(plan->d_parameters, plan->d_first, plan->results.d_loss, plan->results.d_correct,
+                plan->d_overflowed, plan->d_mail, plan->d_work) &&
+          !plan->d_second == !plan->shape.second && !plan->d_average == !plan->shape.average);
+  Job job;
+  memcpy(&job, plan->job, sizeof job);
+  take_work(*plan, &job);
+  job.pixel_factor = plan->pixel_factor;
+  job.pixel_offset = plan->pixel_offset;
+  job.k_scale = scale_of_k(*plan);
+  job.other = plan->smoothing / (float)job.classes;
+  job.own = 1.0f - plan->smoothing + job.other;
+  job.mean = 1.0f / (float)job.batch;
+  for (int l = 1; l <= job.layers; l++) {
+    job.weight[l] = plan->weight[l - 1];
+    job.bias[l] = plan->bias[l - 1];
+    job.drop[l] = plan->dropout[l - 1];
+    job.keep_scale[l] = plan->shape.drops ? 1.0f / (1.0f - job.drop[l]) : 1.0f;
+  }
+  job.flat = {plan->d_parameters, plan->d_first, plan->d_second, plan->d_average,
+              plan->d_overflowed};
+  memcpy(plan->job, &job, sizeof job);
+  plan->stamp = FIRST_STAMP;
+  return cudaSuccess;
+}
+
+cudaError_t launch_tiles(TilesPlan *plan, BatchView batch, StepState state, cudaStream_t stream) {
+  REQUIRE(given(plan) && plan->stamp >= FIRST_STAMP &&
+          given(batch.d_pixels, batch.d_labels, batch.d_order) && batch.stride % 16 == 0 &&
+          state.position < state.end);
   const Variant &v = *static_cast<const Variant *>(plan->variant);
   const uint32_t size = (uint32_t)plan->shape.batch;
   const uint64_t most = (uint64_t)plan->steps * size; /* positions of one launch */
-  Job job = job_of(*plan, batch.smoothing, state);
   /* All blocks must run at once, because they wait for each other. */
   cudaLaunchAttribute together = clusters_of(RANKS);
   if (v.way != BY_CLUSTERS) {
@@ -298,6 +299,9 @@ cudaError_t launch_tiles(TilesPlan *plan, BatchView batch, StepState state, cuda
   } else {
     TRY(allow_large_clusters(v.kernel));
   }
+  Job job;
+  memcpy(&job, plan->job, sizeof job);
+  job.rule = rule_of(state.rule, state.learning_rate, plan->ema > 0.0f);
   for (StepState now = state; now.position < state.end; now.position = now.end) {
     now.end = (uint32_t)min((now.position / most + 1) * most, (uint64_t)state.end);
     job.rows = now.end - now.position;

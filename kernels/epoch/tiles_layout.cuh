@@ -18,8 +18,8 @@ constexpr int MATRIX = 7, HELPER = 7, WEIGHT_WARPS = 8, CHAIN = 8, CHAINS = 8,
               WARPS = CHAIN + CHAINS, THREADS = 32 * WARPS;
 constexpr int CHUNKS = 7; /* how many chunks of 16 inputs one warp has */
 constexpr int ALL_CHUNKS = MATRIX * CHUNKS, INPUTS = 16 * ALL_CHUNKS;
-constexpr int CLASSES = 16; /* the largest number of classes: 4 lanes have 4 classes each */
-constexpr int FIRST_STAMP = TILES_FIRST_STAMP; /* has phase 1 (phase_of); zeroed memory has 0 */
+constexpr int CLASSES = 16;    /* the largest number of classes: 4 lanes have 4 classes each */
+constexpr int FIRST_STAMP = 4; /* of the first mail: has phase 1 (phase_of); zeroed memory has 0 */
 
 /* Powers of two that keep fp16 terms in range if weights are below 256, activations below 1023 and
    gradients below 1. PIXEL is 2^24, because a byte taken as the bits of an fp16 is byte / 2^24. */

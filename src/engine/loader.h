@@ -1,4 +1,5 @@
-/* Loads rows through two buffers, so that the next rows are parsed while the device trains. */
+/* Loads rows through two buffers, so that the next rows are parsed while the device trains
+   (engine.c). */
 #pragma once
 
 #include "data/dataset.h"

@@ -13,6 +13,7 @@ static bool open_epoch(Pass *p, const Opening *o, Error *error) {
   *plan = *o->tiles;
   plan->steps = (int)min_size((size_t)plan->steps, round_up(steps, EPOCH_DIRECT));
   if (plan->ahead) *o->aligned = EPOCH_DIRECT;
+  plan->smoothing = t->label_smoothing;
   plan->ema = t->ema;
   plan->pixel_factor = pixels.factor;
   plan->pixel_offset = pixels.offset;
@@ -27,9 +28,9 @@ static bool open_epoch(Pass *p, const Opening *o, Error *error) {
   plan->d_average = p->d_average;
   plan->results = p->results;
   plan->d_overflowed = o->d_overflowed;
-  plan->stamp = TILES_FIRST_STAMP;
   return cuda_zeros(o->memory, &plan->d_mail, 1, plan->mail_bytes, error) &&
-         cuda_array(o->memory, &plan->d_work, 1, tiles_work_bytes(plan), error);
+         cuda_array(o->memory, &plan->d_work, 1, tiles_work_bytes(plan), error) &&
+         cuda_done(open_tiles(plan), "planning level epoch", error);
 }
 
 const TilesPlan *epoch_plan(const Pass *p) {
