@@ -113,6 +113,7 @@ static void train_reference(void) {
   parameters = allocate(floats, sizeof(double));
   moments = allocate(training_states(&config.training) * floats, sizeof(double));
   reference_to_double(start.parameters, floats, parameters);
+  reference_to_double(start.state, floats, moments);
   for (; range.first_step < end_step; range.first_step++) {
     range.updates = range.first_step;
     reference_train(&config, parameters, moments, pixels, stride, labels, &range,

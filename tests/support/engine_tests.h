@@ -364,7 +364,8 @@ static inline Reference run_reference(const Case *c, EngineConfig config, const 
 }
 
 /* Returns ||out - expected|| / ||expected - start||: the error divided by the distance that
-   training moved the values. A `start` of NULL stands for zeros. */
+   training moved the values. A `start` of NULL stands for zeros. Returns 0 if there is no error,
+   even if training moved nothing: an optimizer may leave an array at 0. */
 static inline double way_error(const float *out, const double *expected, const double *start,
                                size_t count) {
   double difference = 0, way = 0;
@@ -373,5 +374,6 @@ static inline double way_error(const float *out, const double *expected, const d
     difference += ((double)out[i] - expected[i]) * ((double)out[i] - expected[i]);
     way += (expected[i] - from) * (expected[i] - from);
   }
+  if (difference == 0) return 0;
   return isfinite(difference) ? sqrt(difference / way) : INFINITY;
 }
