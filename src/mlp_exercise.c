@@ -109,5 +109,7 @@ int main(int argc, char **argv) {
                      : !score(&backend, &arguments, &sum, &error))
     result = OPTIONS_FAILURE;
   const int failed = option_table_end(&table, result, argv[0], &error);
-  return failed ? failed : sum.right < sum.of ? 1 : sum.fused < sum.of ? 4 : 0;
+  if (failed) return failed;
+  if (sum.right < sum.of) return 1;
+  return sum.fused < sum.of ? 4 : 0;
 }

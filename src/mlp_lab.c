@@ -86,7 +86,9 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
 
 /* Checks the options whose values depend on the topic. */
 static bool parse_rest(Lab *lab, Error *error) {
-  const char *one = lab->problem ? "--problem" : lab->size ? "--size" : lab->rung ? "--rung" : NULL;
+  const char *one = lab->rung ? "--rung" : NULL;
+  if (lab->size) one = "--size";
+  if (lab->problem) one = "--problem";
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   if (lab->lists && (one || lab->json || lab->markdown || lab->check))
     return error_set(error, "'list' does not take options");
@@ -158,9 +160,8 @@ static bool measure_problem(Lab *lab, const LabTopic *topic, int problem, Error 
   LabHow how = {.times = !lab->check, .rung = lab->rung, .guarded = true, .seed = 1};
   const int sizes = !lab->size && !lab->rung && how.times ? LAB_SIZES : 1;
   for (int i = 0; i < sizes && topic->sizes[i].dim[0]; i++) {
-    const LabSize size = lab->size     ? lab->parsed
-                         : is_emulator ? lab_small_size(topic)
-                                       : topic->sizes[i];
+    LabSize size = is_emulator ? lab_small_size(topic) : topic->sizes[i];
+    if (lab->size) size = lab->parsed;
     json_t *ladder = lab_table(topic, problem, size);
     how.last = i > 0;
     if (!lab_measure(ladder, topic, problem, size, &how, error)) {

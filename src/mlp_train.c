@@ -89,7 +89,8 @@ static bool ranks_agree(Ranks *ranks, OptionsResult asked, const Options *o, con
   bool good = all != NULL;
   for (size_t n = 0; good && n < TEXTS; n++) {
     const size_t i = (n + COMMAND) % TEXTS; /* the command first, since it decides the rest */
-    const char *what = i == COMMAND ? "command" : i == SAVED ? "a saved run of" : NULL;
+    const char *what = i == COMMAND ? "command" : NULL;
+    if (i == SAVED) what = "a saved run of";
     for (int r = 1; good && r < ranks_count(ranks); r++)
       good = strcmp(all[0][i].text, all[r][i].text) == 0 ||
              error_set(error,
@@ -156,7 +157,8 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   OptionsResult asked = options_parse(argc, argv, options, error);
   if (asked == OPTIONS_RUN && *options->resume) asked = resume(argc, argv, options, from, error);
   if (asked != OPTIONS_RUN) return asked;
-  const char *alone = options->load.count > 0 ? "load" : *options->sweep ? "sweep" : NULL;
+  const char *alone = *options->sweep ? "sweep" : NULL;
+  if (options->load.count > 0) alone = "load";
   if (ranks && alone) {
     error_set(error, "--%s is for one process: start it without the launcher", alone);
     return OPTIONS_USAGE;

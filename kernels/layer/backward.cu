@@ -60,10 +60,8 @@ cudaError_t launch_backward(BatchView batch, const float *d_dz, const float *d_w
   const Slopes dx = {d_a, d_dx, in, dropout_scale(dropped)};
   const bool along = out % 4 == 0, across = in % 4 == 0;
   /* If 4 does not divide a size, values are read one by one and always have three terms. */
-  const auto run = along && across
-                       ? (terms == 3 ? backward<true, true, 3> : backward<true, true, 2>)
-                   : along  ? backward<true, false, 3>
-                   : across ? backward<false, true, 3>
-                            : backward<false, false, 3>;
+  auto run = terms == 3 ? backward<true, true, 3> : backward<true, true, 2>;
+  if (!along) run = backward<false, true, 3>;
+  if (!across) run = along ? backward<true, false, 3> : backward<false, false, 3>;
   return run(batch.rows, d_dz, d_w, dx, out, stream);
 }

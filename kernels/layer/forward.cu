@@ -87,8 +87,7 @@ cudaError_t launch_forward(LayerInput input, const float *d_w, const float *d_b,
           ((input.d_x && dropout.share <= 0.0f) || valid_batch(input.batch)));
   const Activated y = {d_b, d_y, out, activates != 0, dropout, dropout_scale(dropout), input.batch};
   /* If 4 does not divide `in`, values are read one by one and always have three terms. */
-  const auto run = in % 4 != 0  ? forward<false, 3>
-                   : terms == 3 ? forward<true, 3>
-                                : forward<true, 2>;
+  auto run = terms == 3 ? forward<true, 3> : forward<true, 2>;
+  if (in % 4 != 0) run = forward<false, 3>;
   return run(input, d_w, y, in, stream);
 }

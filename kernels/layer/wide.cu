@@ -18,9 +18,8 @@ bool valid_weights(const Planes &w, int terms) {
 template <class Kind>
 cudaError_t multiply(WideBy by, const Work<Kind> &work, const BatchView &batch,
                      cudaStream_t stream) {
-  return by == WIDE_BY_WGMMA ? multiply_by_wgmma(work, batch, stream)
-         : by == WIDE_BY_MMA ? multiply_by_mma(work, batch, stream)
-                             : cudaErrorNotSupported;
+  if (by == WIDE_BY_WGMMA) return multiply_by_wgmma(work, batch, stream);
+  return by == WIDE_BY_MMA ? multiply_by_mma(work, batch, stream) : cudaErrorNotSupported;
 }
 
 /* Returns run(terms), where `terms` (1 or 2) is a compile-time constant. */
@@ -67,7 +66,8 @@ WideBy wide_by(void) {
   const int more = ask_once([] {
     int capability;
     const bool has_mma = kernels_can_run(&capability) == cudaSuccess && capability >= 80;
-    return 1 + (has_wgmma() ? WIDE_BY_WGMMA : has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING);
+    if (has_wgmma()) return 1 + WIDE_BY_WGMMA;
+    return 1 + (has_mma ? WIDE_BY_MMA : WIDE_BY_NOTHING);
   });
   const WideBy by = more ? (WideBy)(more - 1) : WIDE_BY_NOTHING;
   return by == WIDE_BY_WGMMA && mma_side ? WIDE_BY_MMA : by;

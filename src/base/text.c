@@ -9,7 +9,8 @@
 int text_character(const char *text) {
   static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least[n]: smallest n-byte code */
   const unsigned first = (unsigned char)*text;
-  const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  int length = 1;
+  if (first >= 0x80) length = 2 + (first >= 0xe0) + (first >= 0xf0);
   unsigned code = first & (length == 1 ? 0x7f : 0x7fu >> length);
   if (first >= 0x80 && first < 0xc0) return 0;
   for (int i = 1; i < length; i++) {
@@ -94,7 +95,8 @@ ShortText text_shown(const char *text) {
 ShortText text_of_number(double value) {
   if (!isfinite(value)) return text_format("-");
   const double size = fabs(value);
-  return text_format("%.*f", size < 0.0995 ? 4 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, value);
+  const int decimals = 2 * (size < 0.0995) + (size < 9.995) + (size < 99.95);
+  return text_format("%.*f", decimals, value);
 }
 
 ShortText number_text(double value, bool is_float) {

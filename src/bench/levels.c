@@ -96,9 +96,10 @@ static Engine *open_level(const Bench *b, const Level *level, const HiddenSizes 
       .staging_rows = loader_staging_rows(batch)};
   if (!network_init(&config.network, b->inputs, hidden->size, hidden->count, CLASSES, error))
     return NULL;
-  Engine *engine = level->level == CPU      ? engine_cpu_open(&config, error)
-                   : level->level == CUBLAS ? bench_cublas_open(&config, error)
-                                            : engine_cuda_open(&config, error);
+  Engine *(*open)(const EngineConfig *, Error *) = engine_cuda_open;
+  if (level->level == CPU) open = engine_cpu_open;
+  if (level->level == CUBLAS) open = bench_cublas_open;
+  Engine *engine = open(&config, error);
   if (engine &&
       (engine->config.training.precision == precision ||
        error_set(error, "this GPU has no %s", level->precision)) &&
@@ -299,9 +300,9 @@ static bool run_train(const Bench *b, const HiddenSizes *hidden, int batch, Reco
   posix_spawn_file_actions_destroy(&actions);
   if (!failed) waitpid(process, &status, 0);
   *seconds = seconds_now() - start;
-  const bool good = failed        ? error_set(error, "cannot run %s: %s", program, strerror(failed))
-                    : status != 0 ? error_set(error, "mlp-train failed: the reason is above")
-                                  : record_read(log, path, "mlp-train", NULL, error);
+  if (failed) error_set(error, "cannot run %s: %s", program, strerror(failed));
+  if (!failed && status != 0) error_set(error, "mlp-train failed: the reason is above");
+  const bool good = !failed && status == 0 && record_read(log, path, "mlp-train", NULL, error);
   unlink(path);
   return good;
 }

@@ -156,10 +156,9 @@ bool bench_plot(const Record *record, const char *path, Error *error) {
   foreach_line (e, &all) {
     const ShortText label = text_format("%.90s, %s", name_of(*e).text, text_of(*e, "precision"));
     if (!is_same_case(*e, first)) continue;
+    const Colour library = is_level(*e) ? OURS : LIBRARY;
     dot_chart_add(&dots, label.text, number_of(*e, "ms_per_epoch"),
-                  *text_of(*e, "peer") ? OTHER
-                  : is_level(*e)       ? OURS
-                                       : LIBRARY);
+                  *text_of(*e, "peer") ? OTHER : library);
     epochs = fmax(epochs, number_of(*e, "epochs"));
   }
   free(all.of);

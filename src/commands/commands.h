@@ -104,9 +104,8 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
   const bool judges = !test && (*options->mistakes || *options->confusion);
   const double hold_out = judges ? options_hold_out(options) : 0;
-  return (EvaluateConfig){.rows = {.path = !judges        ? test
-                                           : hold_out > 0 ? options->train
-                                                          : validation,
+  if (judges) test = hold_out > 0 ? options->train : validation;
+  return (EvaluateConfig){.rows = {.path = test,
                                    .label = options->label_column,
                                    .names = options->class_names,
                                    .hold_out = hold_out,

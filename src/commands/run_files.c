@@ -106,7 +106,9 @@ void run_files_find_cached(Options *o) {
 }
 
 const char *run_files_judged(const Options *o) {
-  return *o->mistakes ? "mistakes" : *o->confusion ? "confusion" : o->seeds ? "seeds" : NULL;
+  if (*o->mistakes) return "mistakes";
+  if (*o->confusion) return "confusion";
+  return o->seeds ? "seeds" : NULL;
 }
 
 static bool rows_are_there(const Options *o, Error *error) {

@@ -176,7 +176,8 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
     ranges |= s->searched[i].ranges;
     lists *= s->searched[i].ranges ? 1 : (uint64_t)s->searched[i].count;
   }
-  s->trial_count = trials ? trials : ranges ? TRIALS : TRIALS_MOST;
+  s->trial_count = ranges ? TRIALS : TRIALS_MOST;
+  if (trials) s->trial_count = trials;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
   s->trials = make_array(s->trials, s->trial_count);
   if (!s->trials) return error_set(error, "out of memory");

@@ -216,11 +216,10 @@ bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks,
              .config = trainer_config(options),
              .evaluate = evaluate_config(options),
              .device = {.choice = options->device},
-             .save = !is_first        ? ""
-                     : *options->save ? options->save
-                                      : options->resume,
-             .saved = from && !*options->save ? from->epoch : 0,
+             .save = *options->save ? options->save : options->resume,
              .began = began};
+  if (from && !*options->save) run.saved = from->epoch;
+  if (!is_first) run.save = "";
   run.evaluate.read = &run.tested;
   run.config.ranks = ranks;
   if (is_first)

@@ -119,9 +119,8 @@ bool train_log_epoch(TrainLog *log, const EpochResult *r, Error *error) {
       fprintf(log->lines.file, ", \"%.*s\": ", length, name);
     else if (i > 0)
       putc(',', log->lines.file);
-    fputs(isfinite(values[i]) ? number_text(values[i], i == LEARNING_RATE).text
-          : log->csv          ? ""
-                              : "null",
+    const char *unknown = log->csv ? "" : "null";
+    fputs(isfinite(values[i]) ? number_text(values[i], i == LEARNING_RATE).text : unknown,
           log->lines.file);
     name += length + 1;
   }

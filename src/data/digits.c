@@ -231,7 +231,8 @@ static void fit(Drawing *drawing, Nib nib, float size) {
 }
 
 static int clamp_pixel(float place) {
-  return place < 0 ? 0 : place >= (float)DIGITS_BOX ? DIGITS_BOX - 1 : (int)place;
+  if (place < 0) return 0;
+  return place >= (float)DIGITS_BOX ? DIGITS_BOX - 1 : (int)place;
 }
 
 /* Darkens pixels near the segment. A pixel is black if its centre is nearer than the radius minus

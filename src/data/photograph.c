@@ -58,9 +58,9 @@ static bool find_contrast(const Image *image, Ink *ink) {
   }
   for (int i = 0; good && i < count; i++) {
     const int level = light ? 255 - image->level[i] : image->level[i], lost = ground[i] - level;
-    ink->contrast[i] = (uint8_t)(lost <= 0 ? 0
-                                 : light   ? lost
-                                           : (255 * lost + ground[i] / 2) / ground[i]);
+    const int contrast =
+        lost <= 0 || light ? max_int(lost, 0) : (255 * lost + ground[i] / 2) / ground[i];
+    ink->contrast[i] = (uint8_t)contrast;
   }
   free(ground);
   return good;

@@ -133,7 +133,8 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
 static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
   const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
   const uint64_t most = (uint64_t)(operations / per_row) / rows;
-  return !engine->synchronous || left < most ? left : most > 0 ? most : 1;
+  if (!engine->synchronous || left < most) return left;
+  return most > 0 ? most : 1;
 }
 
 /* Opens an engine with parameters initialised from config->training.seed. Returns NULL on failure.

@@ -27,10 +27,10 @@ static inline double lr_schedule_rate(const LrSchedule *schedule, int epochs, in
   static const double half_turn = 3.14159265358979323846;
   const double done = (double)epoch / epochs;
   const int decays = epoch > schedule->warmup ? epoch - schedule->warmup : 0;
-  double factor = schedule->kind == SCHEDULE_STEP     ? pow((double)schedule->decay, decays)
-                  : schedule->kind == SCHEDULE_COSINE ? 0.5 * (1.0 + cos(half_turn * done))
-                  : schedule->kind == SCHEDULE_LINEAR ? 1.0 - done
-                                                      : 1.0;
+  double factor = 1.0;
+  if (schedule->kind == SCHEDULE_STEP) factor = pow((double)schedule->decay, decays);
+  if (schedule->kind == SCHEDULE_COSINE) factor = 0.5 * (1.0 + cos(half_turn * done));
+  if (schedule->kind == SCHEDULE_LINEAR) factor = 1.0 - done;
   if (epoch < schedule->warmup) factor *= (double)(epoch + 1) / (schedule->warmup + 1);
   return (double)schedule->rate * factor;
 }

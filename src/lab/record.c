@@ -108,10 +108,8 @@ const json_t *lab_topic_line(const Record *record, const char *topic) {
 
 const json_t *lab_ceiling(const Record *record, const json_t *topic) {
   const bool on_host = number_of(topic, "on_host") > 0, moves = text_is(topic, "unit", "GB/s");
-  return record_find(record, "ceiling", "name",
-                     on_host ? "copy to the GPU, pinned"
-                     : moves ? "copy on the GPU, read + write"
-                             : "float32 multiply-adds alone");
+  const char *name = moves ? "copy on the GPU, read + write" : "float32 multiply-adds alone";
+  return record_find(record, "ceiling", "name", on_host ? "copy to the GPU, pinned" : name);
 }
 
 /* Returns the rung with this name, or NULL. Sets *number to its place in the topic, from 1. */

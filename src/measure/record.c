@@ -201,11 +201,14 @@ enum { MAX_COLUMNS = 32 };
 
 /* Prints a row or, if `row` is NULL, the titles. A line of plain text does not end with blanks. */
 static void put_row(const Table *t, const TableColumn *columns, int count, const json_t *row) {
+  static const char *const between[2][2] = {{"", "  "}, {"| ", " | "}};
   for (int i = 0; i < count; i++) {
     const TableColumn *c = &columns[i];
-    const int width = !c->left ? c->width : !t->markdown && i == count - 1 ? 0 : -c->width;
+    const bool ends = c->left && !t->markdown && i == count - 1;
+    const int width = c->left ? -c->width : c->width;
     const ShortText cell = row ? cell_of(t, c, row) : text_format("%s", c->title);
-    fprintf(t->file, "%s%*s", t->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), width, cell.text);
+    fputs(between[t->markdown][i > 0], t->file);
+    fprintf(t->file, "%*s", ends ? 0 : width, cell.text);
   }
   fputs(t->markdown ? " |\n" : "\n", t->file);
 }

@@ -338,9 +338,8 @@ static bool find_tensors(Header *header, Error *error) {
 
 static int by_place(const void *a, const void *b) {
   const Tensor *x = a, *y = b;
-  return x->array != y->array     ? x->array - y->array
-         : x->number != y->number ? x->number - y->number
-                                  : x->bias - y->bias;
+  if (x->array != y->array) return x->array - y->array;
+  return x->number != y->number ? x->number - y->number : x->bias - y->bias;
 }
 
 static int by_begin(const void *a, const void *b) {

@@ -31,8 +31,9 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
   double sum = 0;
   for (int at = first; at < end; at++) {
     const EpochResult *r = &c->results[at * c->count + i];
-    sum += measure == LOSS ? kind == TRAINING ? r->train_loss : r->test_loss
-                           : 100 * (kind == TRAINING ? r->train_accuracy : r->test_accuracy);
+    const double loss = kind == TRAINING ? r->train_loss : r->test_loss,
+                 accuracy = kind == TRAINING ? r->train_accuracy : r->test_accuracy;
+    sum += measure == LOSS ? loss : 100 * accuracy;
   }
   return sum / (end - first);
 }
@@ -41,8 +42,10 @@ static double value_of(const Curves *c, int run, int i, Measure measure, Kind ki
 static void widen(Axis *axis, double air) {
   const double low = axis->low, high = axis->high;
   double more = air * (high - low);
-  if (high - low <= 1e-9 * fmax(fabs(low), fabs(high)))
-    more = axis->logarithmic ? 0.15 : low != 0 ? 0.1 * fabs(low) : 1;
+  if (high - low <= 1e-9 * fmax(fabs(low), fabs(high))) {
+    more = low != 0 ? 0.1 * fabs(low) : 1;
+    if (axis->logarithmic) more = 0.15;
+  }
   axis->low -= more;
   axis->high += more;
 }
@@ -91,9 +94,8 @@ static bool draw_panel(Canvas *page, const Curves *c, Measure measure, int top) 
   Key keys[KINDS];
   if (!span(c, measure, &y)) return false;
   y.logarithmic = measure == LOSS && y.low > 0 && y.high > FAR * y.low;
-  y.label = measure == ACCURACY ? "percent"
-            : y.logarithmic     ? "cross-entropy, logarithmic scale"
-                                : "cross-entropy";
+  y.label = y.logarithmic ? "cross-entropy, logarithmic scale" : "cross-entropy";
+  if (measure == ACCURACY) y.label = "percent";
   if (y.logarithmic) span(c, measure, &y);
   axis_clear(&x);
   axis_include(&x, c->results[0].epoch);
@@ -242,10 +244,9 @@ bool plot_mistakes(const Mistake *mistakes, int count, int side, const char *nam
       tile_grid(MARGIN, HEAD, names ? 240 : 190, MISTAKE_COLUMNS, side, MISTAKE_LINES);
   const char *subtitle = count ? "with the prediction's probability, and the row of the file from 1"
                                : "every prediction was right";
-  const ShortText title = text_format(count > 1    ? "The %d most confident mistakes"
-                                      : count == 1 ? "The most confident mistake"
-                                                   : "No mistakes",
-                                      count);
+  static const char *const few[] = {"No mistakes", "The most confident mistake"};
+  const ShortText title = count < 2 ? text_format("%s", few[count])
+                                    : text_format("The %d most confident mistakes", count);
   Canvas page;
   if (!page_open(&page, title.text, subtitle,
                  2 * MARGIN + min_int(count, MISTAKE_COLUMNS) * grid.width,

@@ -106,9 +106,12 @@ static void draw_powers(Canvas *page, const Axis *axis, int wanted) {
 /* Draws ticks at multiples of 1, 2 or 5 times a power of ten. Prints enough decimals to tell the
    numbers apart. */
 static void draw_steps(Canvas *page, const Axis *axis, int wanted) {
+  static const double steps[] = {1, 2, 5};
   const double least = (axis->high - axis->low) / wanted * (1 - 1e-9);
   const double power = pow(10, floor(log10(least))), part = least / power;
-  double step = power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+  double step = 10 * power;
+  for (int i = 2; i >= 0; i--)
+    if (part <= steps[i]) step = power * steps[i];
   if (!axis->fractions) step = fmax(step, 1);
   const int decimals = max_int(0, (int)-floor(log10(step) + 1e-9));
   for (double n = ceil(axis->low / step); n * step <= axis->high; n++)
@@ -124,10 +127,9 @@ static void draw_mark(Canvas *page, const Axis *a) {
 }
 
 void page_axis(Canvas *page, const Axis *axis) {
-  const int apart = axis->upright     ? APART_UPRIGHT
-                    : axis->fractions ? APART_LONG
-                                      : APART,
-            size = max_int(axis->to - axis->from, axis->from - axis->to), wanted = size / apart;
+  int apart = axis->fractions ? APART_LONG : APART;
+  if (axis->upright) apart = APART_UPRIGHT;
+  const int size = max_int(axis->to - axis->from, axis->from - axis->to), wanted = size / apart;
   if (axis->logarithmic)
     draw_powers(page, axis, wanted);
   else

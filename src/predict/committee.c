@@ -59,10 +59,8 @@ static bool committee_predict(Engine *engine, uint64_t first_row, uint64_t rows,
     add_probabilities(c, rows, logits);
   }
   /* A probability that is 0 in float64 counts as 1e-308, so that its logarithm is finite. */
-  for (size_t i = 0; i < values; i++)
-    logits[i] = (float)log(c->sums[i] > 0      ? c->sums[i] / c->count
-                           : isnan(c->sums[i]) ? NAN
-                                               : 1e-308);
+  for (size_t i = 0; i < values; i++) /* a sum of 0 counts as 1e-308, but NAN remains NAN */
+    logits[i] = (float)log(c->sums[i] <= 0 ? 1e-308 : c->sums[i] / c->count);
   return true;
 }
 

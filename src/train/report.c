@@ -55,7 +55,8 @@ static ShortText fixed(double value, int decimals, const char *unit) {
 static ShortText duration(double seconds) {
   const bool small = seconds < 0.9995;
   const double value = small ? 1e3 * seconds : seconds;
-  return fixed(value, value < 9.995 ? 2 : value < 99.95, small ? "ms" : "s");
+  const int decimals = (value < 9.995) + (value < 99.95);
+  return fixed(value, decimals, small ? "ms" : "s");
 }
 
 /* Formats a rate, such as "9.8M", "78k" or "512". */

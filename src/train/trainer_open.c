@@ -160,7 +160,8 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
     float *to = arrays + (size_t)a * floats;
     const bool trained = kind[a] == CHECKPOINT_RAW ||
                          (kind[a] == CHECKPOINT_PARAMETERS && config->training.ema == 0);
-    const float *values = trained ? raw : from ? checkpoint_array(from, kind[a]) : NULL;
+    const float *values = trained ? raw : NULL;
+    if (!trained && from) values = checkpoint_array(from, kind[a]);
     if (values && values != to) memcpy(to, values, floats * sizeof *arrays);
   }
   const bool good = t->engine->call->write(t->engine, arrays, (size_t)count, error);
@@ -206,15 +207,15 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   Trainer *t = calloc(1, sizeof *t);
   if (!t) return error_null(error, "out of memory");
   t->config = *config;
-  t->judged_by = config->validation || config->hold_out > 0 ? JUDGED_BY_VALIDATION
-                 : config->test                             ? JUDGED_BY_TEST
-                                                            : JUDGED_BY_NONE;
   see_before(t, config->from); /* the files' columns are compared with it */
   t->train.path = config->train;
   t->judge.judges = true;
-  t->judge.path = config->validation     ? config->validation
-                  : config->hold_out > 0 ? config->train
-                                         : config->test;
+  t->judge.path = config->test;
+  t->judged_by = config->test ? JUDGED_BY_TEST : JUDGED_BY_NONE;
+  if (config->validation || config->hold_out > 0) {
+    t->judge.path = config->validation ? config->validation : config->train;
+    t->judged_by = JUDGED_BY_VALIDATION;
+  }
   if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
   t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;

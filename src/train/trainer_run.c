@@ -100,10 +100,9 @@ static bool next_window(Trainer *t, Pass *p, Error *error) {
   const bool stayed = t->resident && file->rows > 0;
   if (p->windows++ == 0) {
     if (!stayed && !file->reader && !trainer_open_file(t, file, error)) return false;
-    *l = (Loader){.engine = t->engine,
-                  .reader = stayed ? NULL : file->reader,
-                  .start = file->judges && t->resident ? t->train.rows : 0,
-                  .ring = !t->resident};
+    *l =
+        (Loader){.engine = t->engine, .reader = stayed ? NULL : file->reader, .ring = !t->resident};
+    if (file->judges && t->resident) l->start = t->train.rows;
   }
   if (!l->reader) {
     l->first_row = l->start + l->done;
@@ -174,8 +173,8 @@ static bool train_until(Epoch *e, TrainRange *range, uint64_t before, uint64_t e
 static bool train_whole(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
   const uint64_t key = random_order_key(t->config.training.seed, (uint64_t)e->epoch),
-                 aligned = t->engine->aligned > 1 ? t->engine->aligned : 1,
-                 parts = e->in_parts ? PROGRESS_PARTS : 1;
+                 aligned = t->engine->aligned > 1 ? t->engine->aligned : 1;
+  const uint64_t parts = e->in_parts ? PROGRESS_PARTS : 1;
   if (!load_rows(t, &t->train, error)) return false;
   TrainRange range = range_of(e, 0, t->train.rows, key);
   e->steps = range.steps;

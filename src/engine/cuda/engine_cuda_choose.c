@@ -43,10 +43,8 @@ static void choose_precision(Engine *engine, const GpuLimits *limits) {
   const bool has_terms = fusion == FUSION_LAYER || fusion == FUSION_STEP;
   const bool has_bf16 = limits->capability >= 80;
   if (!has_terms || !has_bf16) engine->config.training.precision = PRECISION_FP32;
-  text_append(engine->reason, ", at %s",
-              !has_terms  ? "fp32"
-              : !has_bf16 ? "fp32: no bf16 tensor cores"
-                          : "tf32");
+  const char *is = has_bf16 ? "tf32" : "fp32: no bf16 tensor cores";
+  text_append(engine->reason, ", at %s", has_terms ? is : "fp32");
 }
 
 /* Plans level epoch. Returns the reason why level epoch cannot run, or "". */

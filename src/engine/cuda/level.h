@@ -117,16 +117,18 @@ static inline LayerUpdate layer_at(const Pass *p, int l) {
   const Network *n = &p->config->network;
   const LayerArrays *a = p->arrays;
   const size_t w = n->weight[l], b = n->bias[l];
-  return (LayerUpdate){.d_x = l > 0 ? a->d_activation[l] : a->d_x,
-                       .d_dz = a->d_delta[l + 1],
-                       .d_w = p->d_parameters + w,
-                       .d_b = p->d_parameters + b,
-                       .d_vw = p->d_momentum + w,
-                       .d_vb = p->d_momentum + b,
-                       .in = n->size[l],
-                       .out = n->size[l + 1],
-                       .d_gw = a->d_gradient ? a->d_gradient + w : NULL,
-                       .d_gb = a->d_gradient ? a->d_gradient + b : NULL};
+  LayerUpdate at = {.d_x = l > 0 ? a->d_activation[l] : a->d_x,
+                    .d_dz = a->d_delta[l + 1],
+                    .d_w = p->d_parameters + w,
+                    .d_b = p->d_parameters + b,
+                    .d_vw = p->d_momentum + w,
+                    .d_vb = p->d_momentum + b,
+                    .in = n->size[l],
+                    .out = n->size[l + 1]};
+  if (!a->d_gradient) return at;
+  at.d_gw = a->d_gradient + w;
+  at.d_gb = a->d_gradient + b;
+  return at;
 }
 
 /* Returns the plan of an engine of level epoch. */

@@ -27,11 +27,11 @@ cudaError_t layer_loss(const Pass *p) {
   const LayerUpdate at = layer_at(p, last);
   const LayerArrays *a = p->arrays;
   float *d_z = a->d_activation[last + 1], *d_dz = p->trains ? a->d_delta[last + 1] : NULL;
+  float *d_dx = p->trains ? a->d_delta[last] : NULL;
   if (!has_head(&p->config->network))
     return launch_softmax(p->batch, d_z, d_dz, at.out, p->results, p->stream);
-  return launch_head(p->batch, at.d_x, at.d_w, at.d_b, p->trains ? NULL : d_z, d_dz,
-                     p->trains ? a->d_delta[last] : NULL, at.in, at.out, dropout_after(p, last - 1),
-                     p->results, p->stream);
+  return launch_head(p->batch, at.d_x, at.d_w, at.d_b, p->trains ? NULL : d_z, d_dz, d_dx, at.in,
+                     at.out, dropout_after(p, last - 1), p->results, p->stream);
 }
 
 cudaError_t layer_backward(const Pass *p, int l) {

@@ -57,7 +57,8 @@ static cudaError_t open_stand(Stand *s) {
   TRY(cudaGetDevice(&device));
   TRY(cudaDeviceGetAttribute(&s->blocks, cudaDevAttrMultiProcessorCount, device));
   TRY(cudaMemGetInfo(&left, &all));
-  s->bytes = left / 4 > most ? most : left / 4 < least ? least : left / 4 / 256 * 256;
+  s->bytes = left / 4 < least ? least : left / 4 / 256 * 256;
+  if (left / 4 > most) s->bytes = most;
   TRY(cudaMalloc((void **)&s->d_from, s->bytes));
   TRY(cudaMalloc((void **)&s->d_to, s->bytes));
   TRY(cudaMallocHost((void **)&s->h_from, PINNED_BYTES));
