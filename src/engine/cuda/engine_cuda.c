@@ -116,7 +116,7 @@ static cudaError_t write_arrays(CudaEngine *e, const float *arrays, size_t count
 
 bool cuda_write(Engine *engine, const float *arrays, size_t count, Error *error) {
   CudaEngine *e = (CudaEngine *)engine;
-  graphs_forget(&e->around.graphs); /* the graphs use the previous run's rule */
+  graphs_forget(&e->around.graphs); /* the graphs hold the last run's settings */
   return queue_settle(e, error) &&
          cuda_done(write_arrays(e, arrays, count), "writing the parameters", error);
 }
