@@ -75,6 +75,17 @@ divergence --size 64|^7  loops-divergent .* 2.00 +[12].[0-9]+  right$
 constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
+  # every command of seeds.md names a topic, problem and rung that there are
+  commands=$(grep -oE '`\./mlp-lab [^`]*`' "$TOP/docs/seeds.md" | tr -d '`' | sort -u)
+  [ "$(wc -l <<<"$commands")" -ge 15 ]
+  while read -r _ topic words; do
+    case $topic in math | transfers) continue ;; esac
+    "$MLP" list "$topic" --on emulator >listed
+    for kind in problem rung; do
+      name=$(grep -oE -- "--$kind [a-z0-9-]+" <<<"$words" | cut -d' ' -f2) || continue
+      grep -qE "^$kind $name(:|$)" listed || die "seeds.md: $topic has no $kind $name"
+    done
+  done <<<"$commands"
   prints 1 right$ divergence --rung lane --size 64 --on emulator --json it.json
   cp out measured
   prints 1 right$ divergence --from it.json
