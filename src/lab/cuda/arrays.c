@@ -6,19 +6,12 @@
 #include "engine/cuda/gpu_limits.h"
 #include "measure/cuda/rung.h"
 
-const LabTopic *const lab_topics[] = {&lab_vector,
-                                      &lab_reduce,
-                                      &lab_softmax,
-                                      &lab_matmul,
-                                      &lab_transpose,
-                                      &lab_histogram,
-                                      &lab_pairwise,
-                                      &lab_copy_patterns,
-                                      &lab_divergence,
+const LabTopic *const lab_topics[] = {&lab_vector,   &lab_reduce,        &lab_softmax,
+                                      &lab_matmul,   &lab_transpose,     &lab_histogram,
+                                      &lab_pairwise, &lab_copy_patterns, &lab_divergence,
                                       &lab_constant,
 #ifndef ON_EMULATOR /* the emulator has no special function units, host link or times */
-                                      &lab_math,
-                                      &lab_transfers,
+                                      &lab_math,     &lab_transfers,
 #endif
                                       NULL};
 
