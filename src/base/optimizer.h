@@ -1,7 +1,9 @@
 /* The rules by which a training step changes a parameter w, given its gradient g. Everything that
-   depends on the rule is in this file, for host and device. The CPU engine and every kernel call
-   these functions, so they cannot train by different rules. A static_assert stands wherever a new
-   optimizer has to be thought of: raise its number when the rule is there.
+   depends on the rule is in this file, for host and device. The CPU engine and the kernels of every
+   level call these functions, so they cannot train by different rules. Only gemm_cpu_tile.h and
+   many/backward.cuh have a copy of sgd, which adds in an order of its own, and no other rule gets
+   there. A static_assert stands wherever a new optimizer has to be thought of: raise its number
+   when the rule is there.
 
      sgd       v = momentum v + g + decay w; w = w - rate v: stochastic gradient descent with
                momentum (Sutskever, Martens, Dahl, Hinton 2013, in the form that PyTorch uses)
