@@ -22,11 +22,12 @@ refuse() {
   exit 1
 }
 
-# refuse_line WHAT FOUND is like refuse. FOUND is a line as grep -n prints it.
+# refuse_line WHAT FOUND is like refuse, and shows the line. FOUND begins with the line's number and a colon, as grep -n
+# prints it.
 refuse_line() {
-  local text
-  text=$(sed -E 's/^[[:space:]]+//;s/[[:space:]]+$//' <<<"${2#*:}")
-  refuse "$1: ${text:0:1000}" "${2%%:*}"
+  local found
+  found=$(sed -n "${2%%:*}{s/^[[:space:]]*//;s/[[:space:]]*\$//;p}" "$text" | tr -c '[:print:]\n' '?')
+  refuse "$1: ${found:0:1000}" "${2%%:*}"
 }
 
 # compile COMPILER ARGUMENT... compiles within the limits and prints the compiler's messages about the file.
@@ -84,7 +85,7 @@ if grep -aqE '(^|[^A-Za-z0-9_])using\s+(namespace\s+)?std([^A-Za-z0-9_]|$)' plai
 fi
 found=$(awk '{ all = all $0 "\n" }
   END { if (match(all, /\[[ \t\r\f\v\n]*\[/)) print split(substr(all, 1, RSTART), lines, "\n") }' plain)
-[ -z "$found" ] || refuse_line 'it has an attribute' "$found:$(sed -n "${found}p" plain)"
+[ -z "$found" ] || refuse_line 'it has an attribute' "$found:"
 ! found=$(grep -a -n -E "${HASH}pragma" plain | grep -a -m 1 -vE "^[0-9]+:\s*#\s*pragma\s+(unroll(\s|\(|\$)|once\s*\$)") ||
   refuse_line 'it has a pragma' "$found"
 ! found=$(grep -a -n -E "${HASH}include" "$text" | grep -a -m 1 -vE "^[0-9]+:\s*#\s*include\s*($HEADERS)\s*\$") ||

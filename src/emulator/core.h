@@ -35,6 +35,7 @@ struct Lane {
   int value;            /* the lane's term of the sum that emulator_barrier returns */
   int groups;           /* number of asynchronous copy groups that the lane has closed */
   uintptr_t pc;         /* the address in the code where the lane waits */
+  uint64_t steps;       /* of a warp's first lane: the basic blocks that the warp has run */
   uint16_t clock[WARP]; /* the lane's vector clock over its warp; a barrier resets it */
 };
 
@@ -150,7 +151,7 @@ extern EmulatorCounts counts;
 uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, unsigned size,
               uintptr_t address);
 /* Combines the recorded accesses of a warp's lanes into requests, and counts the requests. */
-void count_requests(const Lane *first, int count);
+void count_requests(Lane *first, int count);
 void keep_launch();
 
 std::string printed(const char *format, ...) __attribute__((format(printf, 1, 2)));

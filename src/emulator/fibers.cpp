@@ -433,7 +433,9 @@ static void crashed(int number, siginfo_t *info, void *context) {
 #endif
   const bool is_full = lane && (uintptr_t)info->si_addr - (uintptr_t)lane->stack < PAGE;
   std::string text = printed(" is ended by %s", number == SIGFPE ? "SIGFPE" : "SIGSEGV");
-  if (number == SIGILL) text = " has an index outside of a local array"; /* -fsanitize=local-bounds */
+  if (number == SIGILL)
+    text =
+        " uses a null pointer or an index outside of a local array"; /* -fsanitize=local-bounds */
   if (is_full)
     text = printed(" has more local variables than the %zu KB that a thread may have", STACK >> 10);
   stop_at("crash", text, pc);
@@ -455,7 +457,8 @@ extern "C" void emulator_start(void) {
   action.sa_sigaction = crashed;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaltstack(&stack, nullptr);
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGXCPU}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGXCPU})
+    sigaction(number, &action, nullptr);
 }
 
 extern "C" void emulator_print(const char *heading) {

@@ -105,19 +105,22 @@ static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   if (s.atomic) counts.atomic_turns += turns;
 }
 
-static void count_request(Site &s, uintptr_t *addresses, int count, int lanes_of_warp) {
+static uint64_t longest; /* steps of this launch's longest warp */
+
+static void count_request(Site &s, uintptr_t *addresses, int count, Lane *first) {
   if (s.step) {
-    counts.lane_steps += (unsigned)count, counts.step_slots += (unsigned)lanes_of_warp;
+    counts.lane_steps += (unsigned)count, counts.step_slots += WARP;
+    longest = std::max(longest, ++first->steps);
     return;
   }
   s.shared ? count_shared(s, addresses, count) : count_global(s, addresses, count);
   s.counts.requests++;
-  counts.lanes += (unsigned)count, counts.slots += (unsigned)lanes_of_warp;
+  counts.lanes += (unsigned)count, counts.slots += WARP;
 }
 
 /* Makes each request from the lanes whose next event has the lowest code address, so that diverged
    lanes come together again (Collange, 2011). Stops if a lane in State::FULL has no event left. */
-void count_requests(const Lane *first, int count) {
+void count_requests(Lane *first, int count) {
   uint32_t at[WARP] = {};
   for (;;) {
     uint32_t least = UINT32_MAX;
@@ -136,7 +139,7 @@ void count_requests(const Lane *first, int count) {
       site = events[i][at[i]].site;
       addresses[there++] = events[i][at[i]++].address;
     }
-    count_request(sites[site], addresses, there, count);
+    count_request(sites[site], addresses, there, first);
   }
   for (int i = 0; i < count; i++) {
     std::copy(events[i] + at[i], events[i] + noted[i], events[i]);
@@ -147,6 +150,8 @@ void count_requests(const Lane *first, int count) {
 void keep_launch() {
   std::fill_n(noted, WARP, 0u); /* drops events of a launch that failed */
   counts.launches++;
+  counts.depth += longest;
+  longest = 0;
   for (Site &s : sites) {
     if (s.counts.requests > 0) sites_of_launches.push_back(s);
     s.counts = {};

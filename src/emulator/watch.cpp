@@ -26,7 +26,7 @@ static std::set<const std::vector<uint32_t> *> heard; /* announcements that this
 static uint64_t most_of_block = UINT64_MAX, most_of_all = UINT64_MAX;
 static uint64_t left_of_block = UINT64_MAX, left_of_all = UINT64_MAX;
 static volatile bool is_late;
-static uintptr_t last_step; /* the place of the step before: compilers give some blocks no line */
+static uintptr_t last_place; /* of the step or access before: compilers give some blocks no line */
 
 void end_at_next_step() {
   is_late = true;
@@ -41,14 +41,14 @@ void end_at_next_step() {
                  (is_late ? std::string(" had not returned when the CPU time was used up")
                           : printed(" had not returned after %llu million steps%s", millions,
                                     block && lane ? " of its block" : "")),
-             pc, last_step);
+             pc, last_place);
   stop();
 }
 
 static inline void step(uintptr_t pc) {
   left_of_block--, left_of_all--;
   if (__builtin_expect(left_of_block == 0 || left_of_all == 0 || is_late, 0)) out_of_steps(pc);
-  last_step = pc;
+  last_place = pc;
 }
 
 void watch_launch() {
@@ -270,6 +270,7 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
   if (address % size != 0) not_aligned(r, address, size, write, pc);
   if (__builtin_expect(r->shared && r->launch != launch_era, 0)) touch_shared(r, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
+  last_place = pc;
   if (__builtin_expect(size < r->granule || r->cells.empty(), 0))
     set_granule(r, std::min(size, r->granule));
   if (write && !r->shared) lane->fenced = false;

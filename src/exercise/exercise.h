@@ -59,7 +59,7 @@ typedef struct {
 enum { EXERCISE_SHAPES = 14 };
 
 /* Returns shape `index` (below EXERCISE_SHAPES) of the shapes drawn from the seed. Some sizes are
-   1, others are above 256. Some steps have fewer rows than the arrays, or no rows. */
+   1, others are above 256, and one is above 1024. Some steps have fewer rows than the arrays, or no rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
 /* Returns a problem with random values. */
@@ -109,11 +109,16 @@ typedef struct {
   ExerciseShape measured; /* the shape with which bytes and times are measured */
   int handed_out;         /* kernels in the version that students get; fewer kernels earn points */
   bool right, fused;
-  bool compares;     /* true if we know the cost of our fused version for this shape */
-  char wrong[768];   /* why the result is not right */
-  char told[4096];   /* if `right`: costly source lines; otherwise: source lines with errors */
-  ExerciseCall call; /* the measured call; `launches` is the maximum over all calls */
+  bool compares;       /* true if we know the cost of our fused version for this shape */
+  char wrong[768];     /* why the result is not right */
+  char not_fused[192]; /* why the function is right but not fused */
+  char told[4096];     /* if `right`: costly source lines; otherwise: source lines with errors */
+  ExerciseCall call;   /* the measured call; `launches` is the maximum over all calls */
 } ExerciseScore;
+
+/* Returns why a right function counts as not fused, or "". On the emulator one launch is not
+   enough: its kernel must move hardly more bytes than it must, and threads must share the work. */
+ShortText exercise_not_fused(const ExerciseScore *score);
 
 /* If the call has errors, sets score->wrong to a description of the first error. If elements are
    wrong, the description also gives their number and places. */

@@ -51,6 +51,8 @@ ExerciseShape exercise_shape(uint64_t seed, int index) {
   if (index == 0 || index == 1) s.rows = 1;
   if (index == 0 || index == 2) s.in = 1;
   if (index == 0 || index == 3) s.out = 1;
+  if (index == EXERCISE_SHAPES - 1) /* more columns than a block may have threads */
+    s.rows = 2, s.in = 3, s.out += 1024;
   const int left[] = {s.rows + 4, 2 * s.rows / 3, s.rows, s.rows + 1, s.rows, 0};
   s.first = 5;
   s.end = s.first + left[index % 6];
@@ -394,8 +396,37 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
     /* To be right, a function must move all input and output bytes. If fewer were counted, it has
        evaded the count. */
     said = text_format("it moved %.0f bytes, fewer than it can", call->moved_bytes);
+  /* A sector has 32 bytes. Who asks for less than the results need has accesses that were not
+   * counted. */
+  if (!*said.text && isfinite(call->moved_bytes) && problem->filled == problem->shape.rows &&
+      32 * (double)call->counts.sectors < least)
+    said = text_format("it asked for %.0f bytes, fewer than it can",
+                       32 * (double)call->counts.sectors);
   if (*said.text)
     snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said.text,
              problem->shape.rows, problem->shape.in, problem->shape.out,
              measured ? "; as it was measured" : "");
+}
+
+ShortText exercise_not_fused(const ExerciseScore *score) {
+  /* The student's state, order and labels are not among the least bytes, and small shapes have few
+   * bytes. */
+  enum { OTHER_BYTES = 4096, FEWEST_AT_WORK = 16 };
+  static const double MOST_MOVED = 1.05;
+  const ExerciseCall *call = &score->call;
+  const double least = exercise_least_bytes(score->task, score->measured);
+  if (call->launches != 1) return text_format("it launches %d kernels", call->launches);
+  if (score->task >= TASKS)
+    return 32 * (double)call->counts.sectors < 2 * least
+               ? (ShortText){""}
+               : text_format("it asks for more bytes than it needs");
+  if (!isfinite(call->moved_bytes)) return (ShortText){""};
+  if (call->moved_bytes > MOST_MOVED * least + OTHER_BYTES)
+    return text_format(
+        "its kernel moves %.2f times the least bytes, so values still go through memory",
+        call->moved_bytes / least);
+  const double at_work = (double)call->counts.lane_steps / (double)call->counts.depth;
+  if (score->compares && at_work < FEWEST_AT_WORK)
+    return text_format("on average only %.3g of its threads are at work at a time", at_work);
+  return (ShortText){""};
 }

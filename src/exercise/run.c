@@ -203,11 +203,9 @@ static void judge_all(Process *p, ExerciseScore *score) {
   score->call = p->calls[p->measured];
   if (score->right) emulator_lines(score->call.costs, 3, score->told, sizeof score->told);
   score->call.launches = launches;
-  /* A fused function launches one kernel. A warm-up function must also request less than twice the
-     bytes that it needs. For the exercise's functions, the report compares the costs with ours. */
-  const double asked = 32 * (double)score->call.counts.sectors,
-               least = exercise_least_bytes(score->task, score->measured);
-  score->fused = score->right && launches == 1 && (score->task < TASKS || asked < 2 * least);
+  if (score->right)
+    snprintf(score->not_fused, sizeof score->not_fused, "%.180s", exercise_not_fused(score).text);
+  score->fused = score->right && !*score->not_fused;
 }
 
 static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask task) {

@@ -154,6 +154,45 @@ case_ 'one function alone that is fused has its own points' # case only2 of the 
 scores only2.cu
 [ "$(paste -sd' ' points)" = '25.0 0.0 25.0 0.0 0.0' ] || die "$(cat out points)"
 
+case_ 'one launch alone is no fusion: pasted kernels and a single thread have points for being right' # k05 and k07 of a trial
+{
+  sed '/^cudaError_t launch_exercise_softmax/,$d;s/cudaError_t launch_exercise_forward/cudaError_t unused/' "$answers"
+  sed -n '/^cudaError_t launch_exercise_update/,$p' "$answers"
+  cat <<'END'
+__global__ void pasted(const float *d_x, const float *d_w, const float *d_b, float *d_z, float *d_y, int rows, int in, int out, int relu) {
+  const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= (size_t)rows * out) return;
+  float sum = 0.0f;
+  for (int k = 0; k < in; k++) sum += d_x[i / out * in + k] * d_w[i % out * in + k];
+  d_z[i] = sum;
+  d_z[i] += d_b[i % out];
+  d_y[i] = relu ? activate(d_z[i]) : d_z[i];
+}
+__global__ void serial(const float *d_z, float *d_p, int rows, int classes) {
+  for (const float *z = d_z; z < d_z + (size_t)rows * classes; z += classes) {
+    const Seen seen = {z[0], 1.0f, 0};
+    Seen all = seen;
+    for (int c = 1; c < classes; c++) all = merge(all, {z[c], 1.0f, c});
+    for (int c = 0; c < classes; c++) d_p[z - d_z + c] = (z[c] - all.largest) - logf(all.sum);
+  }
+}
+cudaError_t launch_exercise_forward(const float *d_x, const float *d_w, const float *d_b, float *d_z, float *d_y,
+                                    int rows, int in, int out, int relu, cudaStream_t stream) {
+  pasted<<<blocks_for((size_t)rows * out, THREADS), THREADS, 0, stream>>>(d_x, d_w, d_b, d_z, d_y, rows, in, out, relu);
+  return launched();
+}
+cudaError_t launch_exercise_softmax(const float *d_z, float *, float *, float *d_p, int rows, int classes, cudaStream_t) {
+  serial<<<1, 1>>>(d_z, d_p, rows, classes);
+  return launched();
+}
+END
+  sed -n '/^cudaError_t launch_exercise_loss/,/^}/p' "$answers"
+} >alone.cu
+scores alone.cu
+[ "$(paste -sd' ' points)" = '70.0 10.0 10.0 25.0 25.0' ] || die "$(cat out points)"
+printed 1 '^1 is not fused: its kernel moves 1.13 times the least bytes, so values still go through memory$'
+printed 1 '^2 is not fused: on average only 1 of its threads are at work at a time$'
+
 case_ 'one function alone, on one shape, prints once, 4 KB at most that no terminal obeys, and has no points' # cases d06, ansi of the trial
 student '#include <stdio.h>
 __global__ void says(float *d) {
@@ -205,7 +244,7 @@ printed 1 '^1 is wrong: kernels/class/warmup.cu:22: block 0, thread 1 reads z\[1
 printed 1 '^2 is wrong: y '
 printed 1 '^3 is wrong: kernels/class/warmup.cu:50: .*there is no __syncthreads\(\) between'
 printed 1 '^4 is wrong: kernels/class/warmup.cu:67: .*there is no .*__syncthreads\(\) between'
-printed 1 '^5 is right, and asks for more bytes than it needs$'
+printed 1 '^5 is right, but it asks for more bytes than it needs$'
 sed -i -e 's/^  d_y.i. = fmaxf/  if (i < count) d_y[i] = fmaxf/' -e 's/int r = blockIdx.x . SIDE + threadIdx.x, c = .*/int c = blockIdx.x * SIDE + threadIdx.x, r = blockIdx.y * SIDE + threadIdx.y;/' \
   -e 's/r < columns && c < rows/r < rows \&\& c < columns/' -e 's/r . rows + c/r * columns + c/g' \
   -e 's/piece.t. = z.first + t.;/& __syncthreads();/' -e 's/  part.t. = mine;/& __syncthreads();/' \
@@ -295,6 +334,22 @@ if [ -n "$unpacks" ]; then
 else
   skip_ 'bsdtar is not installed'
 fi
+
+case_ 'the recipe for Gradescope writes results.json, whether or not the submission compiles'
+mkdir -p autograder/{source,submission,results} temporary
+ln -s "$kit" autograder/source/student-kit
+# shellcheck disable=SC2016 # sed reads $p
+sed -n '/^This is `run_autograder`/,/^## /s/^    //p' "$TOP/docs/teaching/grading.md" |
+  sed "s~/tmp~$PWD/temporary~g; s~/autograder~$PWD/autograder~g; s~make grade-all~make -s CFLAGS=-O2 grade-all~" >run_autograder
+results=autograder/results/results.json
+printf '%s\n' '#include "batch.cuh"' 'const char *path = "a\\b" + ;' >autograder/submission/exercise.cu
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash run_autograder >out 2>&1
+printed 1 '^kernels/exercise.cu:2:29: error: expected expression$'
+[ "$(value score $results)" = 0 ] || die "$(cat $results)"
+value output $results | grep -qF 'const char *path = \"a\\\\b\" + ;\n' || die "$(cat $results)"
+cp "$answers" autograder/submission/exercise.cu
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash run_autograder >out 2>&1
+[ "$(value score $results | head -n 1)" = 100.0 ] || die "$(cat out)"
 
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
 export MLP=$PWD/mlp-exercise

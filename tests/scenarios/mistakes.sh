@@ -122,7 +122,7 @@ i02~3~const int label =~__shared__ Seen all[ROWS_OF_BLOCK]; if (lane == 0) all[t
 l03~3~position_of(batch, r)~r~loss .*expected nothing to be written there
 u04~4~o \* in + k;~k * out + o;~.*expected
 e31~1~, o = blockIdx~, o = r / (in - in) + blockIdx~@ block 0, thread 0 divides an integer by 0
-s16~2~const float log_sum =~const float *null = nullptr; const float log_sum = null[lane] +~@ block 0, thread 0 reads a null pointer
+s16~2~const float log_sum =~const float *null = nullptr; const float log_sum = null[lane] +~@ block 0, thread 0 uses a null pointer or an index outside of a local array
 l04~3~logf(seen.sum) + (seen.largest - z.label.)~-logf(expf(z[label] - seen.largest) / seen.sum)~loss .*got inf
 u01~4~if (o < out && k == in)~if (o < out)~.*vb
 m05~1~w.tx..i.;~w[i][tx];~y \(row 0, column 0\): expected
