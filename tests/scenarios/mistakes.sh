@@ -124,7 +124,7 @@ u04~4~o \* in + k;~k * out + o;~.*expected
 e31~1~, o = blockIdx~, o = r / (in - in) + blockIdx~@ block 0, thread 0 divides an integer by 0
 s16~2~const float log_sum =~const float *null = nullptr; const float log_sum = null[lane] +~@ block 0, thread 0 uses a null pointer or an index outside of a local array
 l04~3~logf(seen.sum) + (seen.largest - z.label.)~-logf(expf(z[label] - seen.largest) / seen.sum)~loss .*got inf
-u01~4~if (o < out && k == in)~if (o < out)~.*vb
+u01~4~if (o < out && k == in)~if (o < out)~.*(reads|writes) v?b\[
 m05~1~w.tx..i.;~w[i][tx];~y \(row 0, column 0\): expected
 e15~2~const float log_sum =~float own[140000]; for (int i = 0; i < 140000; i += 4096) ((volatile float *)own)[i] = z[0]; const float log_sum = own[lane * 4096] * 0.0f +~.*has more local variables than the 512 KB that a thread may have
 l05~3~dz.c. = 0.0f;~(void)dz;~dz .*, never written
@@ -136,7 +136,7 @@ f01~4~x.DEEP..TILE.;~x[DEEP][TILE], big[64 * THREADS]; big[threadIdx.x] = 0;~.*t
 m06~1~k + tx < in . d_w~true ? d_w~@ block 0, thread 1 reads w\[
 s15~2~const float log_sum =~__shared__ float own[THREADS]; own[threadIdx.x] = z[0]; const float log_sum = 0 * own[threadIdx.x ^ 1] +~@ block 0, thread 1 writes own\[1\]; thread 0 reads it
 l08~3~if (r >= rows) {~if (false) {~dz \(row 0, column 0\): expected 0
-u05~4~size_t at =.*~size_t at = (size_t)o * (in + 1) + k;~.*reads vw\[[0-9]+\], and vw
+u05~4~size_t at =.*~size_t at = (size_t)o * (in + 1) + k;~.*reads v?w\[[0-9]+\].*, and v?w
 m04~1~.size_t.r . out + o~(size_t)o * rows + r~.*expected
 e12~2~const float log_sum =~__shared__ volatile float own[THREADS]; own[threadIdx.x] = 1; if (lane < 16) own[threadIdx.x] += own[threadIdx.x + 16]; const float log_sum = 0 * own[threadIdx.x] +~@ block 0, thread 16 writes own\[16\]; thread 0 reads it
 m08~1a~__syncthreads();~if (k + tx < in) __syncthreads();~.*there is no .*__syncthreads\(\) between
