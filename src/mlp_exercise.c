@@ -57,11 +57,9 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   if (read < 2 || a->shape[end] || side[0] < 1 || side[1] < 1 || (read > 2 && side[2] < 1))
     return error_set(error, "--shape must be ROWSxINxOUT or ROWSxCLASSES, as 5x7x3, not '%s'",
                      a->shape);
-  choice->shape = (ExerciseShape){.rows = side[0],
-                                  .in = read > 2 ? side[1] : 1,
-                                  .out = side[read > 2 ? 2 : 1],
-                                  .relu = true,
-                                  .end = side[0]};
+  choice->shape = (ExerciseShape){
+      .rows = side[0], .in = 1, .out = side[read - 1], .relu = true, .end = side[0]};
+  if (read > 2) choice->shape.in = side[1];
   return true;
 }
 

@@ -31,7 +31,8 @@ void fill(LabSize, int array, void *h_values, int64_t count, uint64_t seed) {
   float *values = (float *)h_values;
   const int64_t most = array ? MOST_OF_TABLE : MOST_OF_X;
   lab_draw(h_values, count, seed, array, [=](int64_t i, uint32_t random) {
-    return (float)(i == 0 ? -most : i == 1 ? most : random % (2 * most + 1) - most);
+    if (i < 2) return (float)(i == 0 ? -most : most);
+    return (float)(random % (2 * most + 1) - most);
   });
   for (int64_t i = TABLE; array && i < count; i++) values[i] = values[i - TABLE];
 }

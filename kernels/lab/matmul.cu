@@ -11,7 +11,8 @@ namespace {
 
 int64_t count(int, LabSize size, int array) {
   const int64_t m = size.dim[0], n = size.dim[1], k = size.dim[2];
-  return array == 0 ? m * k : array == 1 ? k * n : m * n;
+  if (array == 0) return m * k;
+  return array == 1 ? k * n : m * n;
 }
 
 double operations(LabSize size) {
@@ -320,11 +321,9 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) kernel(Matrices p) {
 cudaError_t launch(const LabCall *call) {
   const Matrices p = matrices_of(call);
   const bool whole = p.m % BM == 0 && p.n % BN == 0 && p.k % BK == 0;
-  return lab_launch(call,
-                    whole          ? kernel<4, true>
-                    : p.n % 4 == 0 ? kernel<4, false>
-                                   : kernel<1, false>,
-                    lab_tiles<BM, BN>(p.m, p.n), THREADS, STAGES * SLAB_FLOATS * sizeof(float), p);
+  const auto part = p.n % 4 == 0 ? kernel<4, false> : kernel<1, false>;
+  return lab_launch(call, whole ? kernel<4, true> : part, lab_tiles<BM, BN>(p.m, p.n), THREADS,
+                    STAGES * SLAB_FLOATS * sizeof(float), p);
 }
 
 } // namespace pipelined

@@ -88,9 +88,9 @@ static const Hierarchy memory_groups[] = {{"", "", memory_of_2},
    of another hierarchy. */
 static const char *path_in(const char *line, const char *controller) {
   const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-  const ShortText all =
-      text_format(",%.*s,", path ? (int)(path - list - 1) : 0, path ? list + 1 : "");
-  return path && strstr(all.text, text_format(",%s,", controller).text) ? path + 1 : NULL;
+  if (!path) return NULL;
+  const ShortText all = text_format(",%.*s,", (int)(path - list - 1), list + 1);
+  return strstr(all.text, text_format(",%s,", controller).text) ? path + 1 : NULL;
 }
 
 /* Returns the smallest limit of this process's control groups in a hierarchy, from its own group to

@@ -131,8 +131,8 @@ static void put_reasons(const Record *record, FILE *file, bool markdown) {
     if (!*text_of(line, "reason")) continue;
     if (!any) table_heading(file, markdown, "Not measured");
     any = true;
-    fprintf(file, "%s%s", markdown ? "- " : "",
-            text_is(line, "case", "epoch") ? name_of(line).text : text_of(line, "name"));
+    if (markdown) fputs("- ", file);
+    fputs(text_is(line, "case", "epoch") ? name_of(line).text : text_of(line, "name"), file);
     if (*text_of(line, "hidden"))
       fprintf(file, ", hidden layers %s, networks %g, batch %g, %s", text_of(line, "hidden"),
               number_of(line, "networks"), number_of(line, "batch"), text_of(line, "precision"));

@@ -188,13 +188,12 @@ static bool run(Asked *a, Error *error) {
   Options *o = &a->o;
   Engine *engine = open_networks(a, error);
   a->began = engine;
+  bool (*answer)(Engine *, Asked *, Error *) = *o->predict ? predict : evaluate;
+  if (o->classify) answer = classify;
   const bool good = engine && find_test(a, error) &&
                     class_names_read(o->names, network_classes(&engine->config.network),
                                      &o->class_names, error) &&
-                    (o->classify   ? classify(engine, a, error)
-                     : *o->predict ? predict(engine, a, error)
-                                   : evaluate(engine, a, error)) &&
-                    report_good(a->report, error);
+                    answer(engine, a, error) && report_good(a->report, error);
   engine_close(engine);
   free(o->class_names);
   o->class_names = NULL;

@@ -179,8 +179,8 @@ static float curve(float a, float b, float c, float d, float t) {
    place[first] to place[last]. At either end of the curve, the end point also serves as its own
    missing neighbour. */
 static void add_span(Drawing *drawing, const Place *place, int first, int from, int last) {
-  const Place a = place[from > first ? from - 1 : from], b = place[from], c = place[from + 1],
-              d = place[from + 2 <= last ? from + 2 : from + 1];
+  const Place a = place[from - (from > first)], b = place[from], c = place[from + 1],
+              d = place[from + 1 + (from + 2 <= last)];
   Place start = b;
   for (int i = 1; i <= SPAN_SEGMENTS; i++) {
     const float t = (float)i / (float)SPAN_SEGMENTS;

@@ -250,7 +250,8 @@ static uint8_t mean_level(const Grey *grey, int x, int y, int shrunk) {
 static int upright(int orientation, int x, int y, int width, int height) {
   const bool across = orientation >= 5; /* rows become columns */
   const bool flips_x = strchr("\2\3\7\10", orientation), flips_y = strchr("\3\4\6\7", orientation);
-  const int from_left = flips_x ? width - 1 - x : x, from_top = flips_y ? height - 1 - y : y;
+  const int from_left = flips_x ? width - 1 - x : x;
+  const int from_top = flips_y ? height - 1 - y : y;
   return across ? from_left * height + from_top : from_top * width + from_left;
 }
 
@@ -261,12 +262,13 @@ static bool settle(const Grey *grey, int orientation, Image *image) {
   const int shrunk = min_int((longer - 1) / IMAGE_MOST + 1, shorter);
   const int width = grey->width / shrunk, height = grey->height / shrunk;
   const bool across = orientation >= 5;
-  *image = (Image){.width = across ? height : width,
-                   .height = across ? width : height,
+  const int sides[] = {width, height}, of_file[] = {grey->width, grey->height};
+  *image = (Image){.width = sides[across],
+                   .height = sides[!across],
                    .level = malloc((size_t)(width * height)),
                    .shrunk = shrunk,
-                   .file_width = across ? grey->height : grey->width,
-                   .file_height = across ? grey->width : grey->height};
+                   .file_width = of_file[across],
+                   .file_height = of_file[!across]};
   if (!image->level) return false;
   for (int i = 0; i < width * height; i++)
     image->level[upright(orientation, i % width, i / width, width, height)] =

@@ -548,8 +548,10 @@ static Box in_file(const Image *image, Box box, int margin) {
   const int k = image->shrunk, left = max_int(0, box.left - margin),
             top = max_int(0, box.top - margin), right = min_int(image->width, box.right - margin),
             bottom = min_int(image->height, box.bottom - margin);
-  return (Box){left * k, top * k, right == image->width ? image->file_width : right * k,
-               bottom == image->height ? image->file_height : bottom * k};
+  Box box_in_file = {left * k, top * k, right * k, bottom * k};
+  if (right == image->width) box_in_file.right = image->file_width;
+  if (bottom == image->height) box_in_file.bottom = image->file_height;
+  return box_in_file;
 }
 
 bool photograph_find(const Image *image, const char *name, int side, Photograph *photograph,

@@ -28,9 +28,9 @@ bool data_is_sorted(const DataSummary *s, bool so_far) {
 
 ShortText data_text(const DataSummary *s) {
   const int classes = labels_that_occur(s);
-  return text_format("%" PRIu64 " row%s, %d class%s, pixels %d to %d", s->rows,
-                     s->rows == 1 ? "" : "s", classes, classes == 1 ? "" : "es", s->least,
-                     s->greatest);
+  const char *rows = s->rows == 1 ? "row" : "rows";
+  return text_format("%" PRIu64 " %s, %d class%s, pixels %d to %d", s->rows, rows, classes,
+                     classes == 1 ? "" : "es", s->least, s->greatest);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */

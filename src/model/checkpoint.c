@@ -296,13 +296,14 @@ static bool parse_tensor(Tensor *tensor, json_t *entry, uint64_t bytes, Error *e
   const char *dtype;
   json_t *shape;
   json_int_t rows, columns = 1, begin, end;
+  const int sides = tensor->bias ? 1 : 2;
   if (json_unpack(entry, "{s:s, s:o, s:[I,I!]}", "dtype", &dtype, "shape", &shape, "data_offsets",
                   &begin, &end) != 0 ||
-      json_unpack(shape, tensor->bias ? "[I!]" : "[I,I!]", &rows, &columns) != 0)
+      json_unpack(shape, sides == 1 ? "[I!]" : "[I,I!]", &rows, &columns) != 0)
     return error_set(error,
                      "tensor %.99s must have a dtype, a shape of %d whole numbers and two "
                      "data_offsets",
-                     tensor->name, tensor->bias ? 1 : 2);
+                     tensor->name, sides);
   if (strcmp(dtype, "F32") != 0)
     return error_set(error, "tensor %.99s is of dtype %.16s; only F32 can be read: convert it",
                      tensor->name, dtype);

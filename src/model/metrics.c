@@ -69,7 +69,8 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   print_part(file, 11, right, answers);
   print_part(file, 9, right, rows);
   print_part(file, 9, 2 * right, rows + answers);
-  fprintf(file, "%s%s\n", s->names ? "  " : "", s->names ? class_name(s->names, truth).text : "");
+  if (s->names) fprintf(file, "  %s", class_name(s->names, truth).text);
+  putc('\n', file);
 }
 
 /* Returns a matrix column's width in characters. It is at least 5, and the largest count and a

@@ -27,13 +27,14 @@ typedef struct {
 
 /* Returns a run's value after epoch i, which counts from 0. Run -1 is the mean over all runs. */
 static double value_of(const Curves *c, int run, int i, Measure measure, Kind kind) {
-  const int first = run < 0 ? 0 : run, end = run < 0 ? c->runs : run + 1;
+  const int first = run < 0 ? 0 : run;
+  const int end = run < 0 ? c->runs : run + 1;
   double sum = 0;
   for (int at = first; at < end; at++) {
     const EpochResult *r = &c->results[at * c->count + i];
-    const double loss = kind == TRAINING ? r->train_loss : r->test_loss,
-                 accuracy = kind == TRAINING ? r->train_accuracy : r->test_accuracy;
-    sum += measure == LOSS ? loss : 100 * accuracy;
+    const double loss[] = {r->train_loss, r->test_loss},
+                 accuracy[] = {r->train_accuracy, r->test_accuracy};
+    sum += measure == LOSS ? loss[kind != TRAINING] : 100 * accuracy[kind != TRAINING];
   }
   return sum / (end - first);
 }
@@ -204,13 +205,13 @@ bool plot_weights(const Network *network, const float *parameters, const char *p
   grid.columns = min_int(count, (int)ceil(sqrt(ASPECT * count * grid.height / grid.width)));
   uint8_t greys[NETWORK_MAX_INPUTS];
   const double scale = weights_scale(weight, count * inputs);
-  const ShortText of = count < all ? text_format("the first %d of ", count) : (ShortText){""},
-                  title = text_format("First layer: %s%d filter%s of %d x %d weights", of.text, all,
-                                      all == 1 ? "" : "s", wide, high),
-                  subtitle =
-                      text_format(scale > 0 ? "black: -%.3g or less, grey: 0, white: %.3g or more"
-                                            : "grey: 0, as all weights are",
-                                  scale, scale);
+  const ShortText of = count < all ? text_format("the first %d of ", count) : (ShortText){""};
+  const ShortText title = text_format("First layer: %s%d filter%s of %d x %d weights", of.text, all,
+                                      all == 1 ? "" : "s", wide, high);
+  const ShortText subtitle =
+      text_format(scale > 0 ? "black: -%.3g or less, grey: 0, white: %.3g or more"
+                            : "grey: 0, as all weights are",
+                  scale, scale);
   Canvas page;
   if (!page_open(&page, title.text, subtitle.text, 2 * MARGIN + grid.columns * grid.width,
                  grid_end(&grid, count) + MARGIN, error))

@@ -122,8 +122,10 @@ static void draw_mark(Canvas *page, const Axis *a) {
   const double at = round(axis_place(a, a->mark));
   const bool fits = at + 8 + canvas_text_width(SMALL, a->mark_label) < page->width - MARGIN;
   canvas_rectangle(page, at - 1, a->far - 8, 2, a->near - a->far + 8, MARK);
-  page_text(page, fits ? STARTS : ENDS, fits ? at + 8 : at - 8, a->far - 12, SMALL, MARK,
-            a->mark_label);
+  if (fits)
+    page_text(page, STARTS, at + 8, a->far - 12, SMALL, MARK, a->mark_label);
+  else
+    page_text(page, ENDS, at - 8, a->far - 12, SMALL, MARK, a->mark_label);
 }
 
 void page_axis(Canvas *page, const Axis *axis) {

@@ -25,10 +25,12 @@ typedef char RowText[PHOTOGRAPH_MOST * (CLASS_NAME_MOST + 2)];
    the index after the row's last digit. */
 static int write_row(const Answers *a, const Photograph *photograph, int first, RowText text) {
   int i = first;
-  for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++)
+  for (; i < photograph->count && photograph->row[i] == photograph->row[first]; i++) {
+    if (a->pictures->names && i > first) *text++ = ' ';
     text +=
-        sprintf(text, "%s%s", a->pictures->names && i > first ? " " : "",
+        sprintf(text, "%s",
                 a->answer[i].sure ? class_name(a->pictures->names, a->answer[i].best).text : "?");
+  }
   return i;
 }
 

@@ -123,8 +123,8 @@ void report_start(Report *report, const Trainer *trainer, const char *reason) {
   report->has_heading = false;
   if (report->quiet) return;
   if (engine->memory) memory = text_format(", %.1f GiB", (double)engine->memory / (1 << 30));
-  report_result(report, "device   %s%s%s%s%s", engine->device, memory.text, *reason ? " (" : "",
-                reason, *reason ? ")" : "");
+  report_result(report, *reason ? "device   %s%s (%s)" : "device   %s%s", engine->device,
+                memory.text, reason);
   report_result(report, "network  %s, %zu parameters", network_text(n).text, n->parameters);
   report_result(report, "fusion   %s: %s", training_fusions[engine->config.training.fusion],
                 engine->reason);

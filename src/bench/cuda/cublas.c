@@ -42,10 +42,10 @@ static cudaError_t gemm(const Pass *p, bool transpose_a, const float *d_a, int a
   Cublas *c = p->own;
   const float one = 1, zero = 0;
   cublasStatus_t status = use_stream(c, p->stream);
+  static const cublasOperation_t op[] = {CUBLAS_OP_N, CUBLAS_OP_T};
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = cublasSgemm(c->handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                         transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, depth, &one, d_b, b_columns,
-                         d_a, a_columns, &zero, d_c, n);
+    status = cublasSgemm(c->handle, op[transpose_b], op[transpose_a], n, m, depth, &one, d_b,
+                         b_columns, d_a, a_columns, &zero, d_c, n);
   return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 

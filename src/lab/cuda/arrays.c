@@ -237,11 +237,11 @@ static cudaError_t inspect(const LabArrays *a, int block, const char **outside) 
   if (!first) return cudaSuccess;
   TRY(cudaMemcpy(guards, first - a->guard, a->guard, cudaMemcpyDefault));
   TRY(cudaMemcpy(guards + a->guard, first + bytes, a->guard, cudaMemcpyDefault));
+  const char *wrong =
+      array == LAB_OUT ? "it wrote outside of the output" : "it wrote outside of an input";
+  if (block == LAB_WORK) wrong = "it wrote outside of its work";
   for (size_t i = 0; i < 2 * a->guard; i++)
-    if (guards[i] != POISON)
-      *outside = block == LAB_WORK  ? "it wrote outside of its work"
-                 : array == LAB_OUT ? "it wrote outside of the output"
-                                    : "it wrote outside of an input";
+    if (guards[i] != POISON) *outside = wrong;
   if (block == LAB_WORK || array == LAB_OUT || bytes > WATCHED_BYTES) return cudaSuccess;
   TRY(cudaMemcpy(a->h_out, first, bytes, cudaMemcpyDefault));
   if (memcmp(a->h_out, a->h_in[array], bytes) != 0) *outside = "it changed an input";

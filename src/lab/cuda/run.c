@@ -38,7 +38,8 @@ static bool expect(LabArrays *a, Error *error) {
   a->count = lab_count(a->topic, a->call.problem, a->call.size, -1);
   a->sampled =
       a->problem->operations(a->call.size) > MANY_OPERATIONS && (double)a->count > MANY_OUTPUTS;
-  a->length = a->sampled ? SAMPLE : a->count < FEW ? a->count : FEW;
+  a->length = a->count < FEW ? a->count : FEW;
+  if (a->sampled) a->length = SAMPLE;
   a->ranges = a->sampled ? SAMPLES : (a->count + a->length - 1) / a->length;
   const size_t room = (size_t)(a->ranges * a->length) * sizeof(double);
   a->expected = malloc(room);
@@ -156,7 +157,10 @@ static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, 
   if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
   if (!outside && *note->text) outside = note->text;
   if (outside || row->rung->kind == LAB_PART) {
-    set_outcome(row, outside ? LAB_WRONG : LAB_UNCHECKED, outside ? outside : "");
+    if (outside)
+      set_outcome(row, LAB_WRONG, outside);
+    else
+      set_outcome(row, LAB_UNCHECKED, "");
     return true;
   }
   const Verdict v = check(a, row->rung);

@@ -52,8 +52,8 @@ static ShortText find_driver(void) {
   while (file && !found && fscanf(file, "%30s", word) == 1)
     found = *word >= '0' && *word <= '9' && strchr(word, '.');
   if (file) fclose(file);
-  return text_format("%s%s CUDA %d.%d", found ? word : "for", found ? "," : "", version / 1000,
-                     version % 1000 / 10);
+  const ShortText cuda = text_format("CUDA %d.%d", version / 1000, version % 1000 / 10);
+  return found ? text_format("%s, %s", word, cuda.text) : text_format("for %s", cuda.text);
 }
 
 bool gpu_start(Error *error) {
