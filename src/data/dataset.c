@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* strcasestr */
 #include "data/dataset.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 #include "data/csv_chunk.h"
+#include "data/idx.h"
 
 enum { LOOK = 4096 }; /* number of rows that show if a file is sorted; fits a staging buffer */
 
@@ -49,6 +51,7 @@ struct DatasetReader {
 
   /* Only the worker that is reading the source uses the next fields. */
   Source source;
+  Idx idx;            /* turns the source's pictures into lines, if it has pictures */
   size_t tail_length; /* number of bytes in `tail`, which holds the start of the next line */
   char tail[CHUNK_BYTES];
 
@@ -77,9 +80,9 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   Source *source = &reader->source;
   size_t length = reader->tail_length;
   memcpy(text, reader->tail, length);
-  length += source_read(source, text + length, CHUNK_BYTES - length);
+  length += idx_read(&reader->idx, source, text + length, CHUNK_BYTES - length);
   size_t cut = length;
-  if (!source->ended || *source->error.text)
+  if (!reader->idx.ended || *source->error.text)
     while (cut > 0 && text[cut - 1] != '\n') cut--;
   if (cut == 0 && length == CHUNK_BYTES)
     error_set(chunk_fault(worker->chunk, 0, 0), "longer than %d bytes", CHUNK_BYTES - 1);
@@ -172,7 +175,7 @@ static void *work(void *context) {
     const size_t length = take_lines(reader, worker);
     worker->chunk->cut_off = *reader->source.error.text != '\0';
     worker->chunk->offset = reader->source.offset;
-    const bool last = reader->source.ended || chunk_failed(worker->chunk);
+    const bool last = reader->idx.ended || chunk_failed(worker->chunk);
     pthread_mutex_lock(&reader->mutex);
     reader->reading = false;
     reader->ended = reader->ended || last;
@@ -203,10 +206,8 @@ static void drop(DatasetReader *reader, size_t length) {
 static bool read_first_line(DatasetReader *reader, Error *error) {
   const char *name = reader->source.name, *tail = reader->tail;
   const DatasetConfig *config = &reader->config;
-  reader->tail_length = source_read(&reader->source, reader->tail, CHUNK_BYTES);
+  reader->tail_length = idx_read(&reader->idx, &reader->source, reader->tail, CHUNK_BYTES);
   if (*reader->source.error.text) return error_set(error, "%s", reader->source.error.text);
-  if (reader->tail_length >= 4 && memcmp(tail, "\0\0\10", 3) == 0)
-    return error_set(error, "%s is an IDX file: docs/recipes.md makes CSV of it", name);
   if (reader->tail_length >= 3 && memcmp(tail, "\xef\xbb\xbf", 3) == 0) drop(reader, 3);
   if (reader->tail_length == 0) return error_set(error, "%s is empty", name);
 
@@ -297,15 +298,34 @@ static size_t least_bytes(const CsvColumns *c) {
   return 2 * c->columns - (c->labelled && !c->judged);
 }
 
-/* Returns true if the length of the text is known. Pipes and archives have an unknown length. */
+/* Returns true if the file's size is the length of its text, as it is not for pipes, archives and
+   pictures. */
 static bool knows_length(const DatasetReader *reader) {
-  return !reader->source.once && !reader->source.packed;
+  return !reader->source.once && !reader->source.packed && reader->idx.rows == 0;
+}
+
+/* Refuses pictures without labels, unless rows may lack labels. */
+static bool check_pictures(const DatasetReader *reader, Error *error) {
+  char path[IDX_PATH];
+  const char *name = reader->source.name;
+  if (reader->idx.rows == 0 || reader->idx.labels || reader->config.predicts) return true;
+  if (!idx_labels_path(name, path))
+    return error_set(
+        error,
+        "%s holds pictures, but its name does not lead to their labels: name the files "
+        "like train-images-idx3-ubyte and train-labels-idx1-ubyte",
+        name);
+  return error_set(error, "%s holds pictures, but there is no file of their labels, %s", name,
+                   path);
 }
 
 static bool start(DatasetReader *reader, Error *error) {
   const DatasetConfig *c = &reader->config;
-  if (!source_open(&reader->source, c->path, error) || !read_first_line(reader, error))
+  if (!source_open(&reader->source, c->path, error) ||
+      !idx_open(&reader->idx, &reader->source, error) || !check_pictures(reader, error) ||
+      !read_first_line(reader, error))
     return false;
+  reader->summary.on_side = reader->idx.rows > 0 && strcasestr(c->path, "emnist");
   reader->summary.device = reader->source.stamp.st_dev;
   reader->summary.inode = reader->source.stamp.st_ino;
   reader->summary.file_size = reader->source.size;
@@ -367,6 +387,7 @@ void dataset_close(DatasetReader *reader) {
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
+  idx_close(&reader->idx);
   free(reader->columns.order);
   free(reader->numbers);
   free(reader);
@@ -385,6 +406,7 @@ const Source *dataset_source(const DatasetReader *reader) {
 /* Returns the bound of dataset_max_rows for a reader without a split. */
 static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
   if (knows_length(reader)) return (reader->source.size + 1) / least_bytes(&reader->columns);
+  if (reader->idx.rows > 0) return reader->idx.rows;
   pthread_mutex_lock(&reader->mutex);
   bool all, full = false; /* full: no chunk is free and no more may be allocated */
   while (!(all = reader->ended && reader->unparsed == 0) && !full && reader->parsed_rows <= most) {
@@ -398,7 +420,7 @@ static uint64_t max_rows(DatasetReader *reader, uint64_t most) {
 
 uint64_t dataset_max_rows(DatasetReader *reader, uint64_t most) {
   const uint64_t rows = max_rows(reader, most);
-  const bool counted = knows_length(reader) || rows <= most;
+  const bool counted = knows_length(reader) || reader->idx.rows > 0 || rows <= most;
   return reader->split.share > 0 && counted ? split_most(&reader->split, rows) : rows;
 }
 

@@ -313,6 +313,14 @@ static ShortText has_new_label(const DataSummary *s, const DataSummary *trained)
   return nothing;
 }
 
+static ShortText is_on_side(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->on_side
+             ? text_format("EMNIST's pictures lie on their side, so a network that is trained "
+                           "on them cannot read upright pictures with --classify")
+             : nothing;
+}
+
 /* Which rows a remark is on: training rows, all rows, or rows that are compared with known training
    rows. */
 typedef enum { OF_TRAINING, OF_ALL, COMPARED } RemarkOn;
@@ -321,13 +329,21 @@ static const struct {
   Remark *remark;
   RemarkOn on;
 } remarks[] = {
-    {is_sorted, OF_TRAINING},    {lacks_labels, OF_TRAINING},
-    {is_no_square, OF_TRAINING}, {is_dim, OF_TRAINING},
-    {is_reordered, OF_ALL},      {has_odd_label, OF_ALL},
-    {has_two_labels, OF_ALL},    {ignores_no_label, OF_ALL},
-    {was_trained_on, COMPARED},  {has_other_label_column, COMPARED},
-    {has_other_names, COMPARED}, {has_other_range, COMPARED},
-    {is_inverted, COMPARED},     {has_new_label, COMPARED},
+    {is_sorted, OF_TRAINING},
+    {lacks_labels, OF_TRAINING},
+    {is_no_square, OF_TRAINING},
+    {is_dim, OF_TRAINING},
+    {is_on_side, OF_TRAINING},
+    {is_reordered, OF_ALL},
+    {has_odd_label, OF_ALL},
+    {has_two_labels, OF_ALL},
+    {ignores_no_label, OF_ALL},
+    {was_trained_on, COMPARED},
+    {has_other_label_column, COMPARED},
+    {has_other_names, COMPARED},
+    {has_other_range, COMPARED},
+    {is_inverted, COMPARED},
+    {has_new_label, COMPARED},
 };
 
 void data_compare(const char *name, const DataSummary *rows, const DataSummary *trained,

@@ -51,6 +51,7 @@ typedef struct {
   char
       names[DATASET_NAMES]; /* names of the pixels, in the network's order, each with a line feed */
   PixelOrder order;
+  bool on_side;           /* pictures of EMNIST's IDX files lie on their side */
   bool counts_up;         /* the ignored labels are whole numbers, each one more than the last */
   bool constant;          /* the ignored labels are one whole number */
   uint64_t first_ignored; /* the first ignored label, if counts_up or constant */

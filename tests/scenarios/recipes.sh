@@ -1,8 +1,8 @@
-# Tests other data sets, as in docs/recipes.md: converts IDX files to CSV, and trains networks with as
-# many classes as EMNIST has.
+# Tests other data sets, as in docs/recipes.md: trains networks on IDX files, with as many classes as EMNIST
+# has.
 
-# write_idx COUNT CLASSES writes COUNT pictures of 28 x 28 pixels to the IDX files images.gz and labels.gz,
-# and to plain.csv. Picture i has class i % CLASSES. Pixel p shows bit p % 6 of the class: 0 or 255.
+# write_idx COUNT CLASSES writes COUNT pictures of 28 x 28 pixels to the IDX files
+# some-images-idx3-ubyte.gz and some-labels-idx1-ubyte.gz, and to plain.csv. Picture i has class i % CLASSES. Pixel p shows bit p % 6 of the class: 0 or 255.
 write_idx() {
   awk -v count="$1" -v classes="$2" 'BEGIN {
     for (i = 0; i < count; i++) {
@@ -11,8 +11,8 @@ write_idx() {
       print ""
     }
   }' >plain.csv
-  { big_endian 2051 $1 28 28; bytes 2-; } | gzip >images.gz
-  { big_endian 2049 $1; bytes 1; } | gzip >labels.gz
+  { big_endian 2051 $1 28 28; bytes 2-; } | gzip >some-images-idx3-ubyte.gz
+  { big_endian 2049 $1; bytes 1; } | gzip >some-labels-idx1-ubyte.gz
 }
 big_endian() { printf %b "$(printf '%08x' "$@" | sed 's/../\\x&/g')"; }
 bytes() { printf %b "$(cut -d, -f"$1" plain.csv | tr ',' '\n' | xargs printf '\\x%02x')"; }
@@ -20,9 +20,42 @@ bytes() { printf %b "$(cut -d, -f"$1" plain.csv | tr ',' '\n' | xargs printf '\\
 case_ 'many classes train'
 for classes in 47 62; do # EMNIST's sets: balanced, and by class
   write_idx 500 $classes
-  paste -d '' <(zcat labels.gz | od -An -v -tu1 -w1 -j8 | tr -d ' ') \
-    <(zcat images.gz | od -An -v -tu1 -w784 -j16 | tr -s ' ' ,) >train.csv
-  same train.csv plain.csv
-  ok --device cpu --threads 1 --hidden 64 --quiet --train train.csv --classes $classes --validation 0.2 --epochs 30
+  for file in some-images-idx3-ubyte.gz plain.csv; do
+    ok --device cpu --threads 1 --hidden 64 --quiet --train $file --classes $classes --validation 0.2 --epochs 30
+    grep -o '.*%' out >$file.said # without the times
+  done
+  same plain.csv.said some-images-idx3-ubyte.gz.said
   awk '$1 == "epoch" { accuracy = $6 } END { exit !(accuracy + 0 >= 95) }' out || die "$classes classes: $(cat out)"
 done
+
+case_ 'IDX files predict, and say what is wrong with them'
+T='--device cpu --threads 1 --hidden none --quiet --epochs 9 --batch 4 --test none'
+write_idx 20 10
+ok $T --train plain.csv --save ten.st
+gunzip -k some-images-idx3-ubyte.gz some-labels-idx1-ubyte.gz
+ok --device cpu --load ten.st --predict some-images-idx3-ubyte
+mv out by-idx.csv
+ok --device cpu --load ten.st --predict plain.csv
+same out by-idx.csv
+fails 1 'some-labels-idx1-ubyte is an IDX file of labels: give the file of its pictures' $T --train some-labels-idx1-ubyte
+cp some-images-idx3-ubyte EMNIST-images-idx3-ubyte
+cp some-labels-idx1-ubyte EMNIST-labels-idx1-ubyte
+run $T --train EMNIST-images-idx3-ubyte
+grep -q "note: EMNIST-images-idx3-ubyte: EMNIST's pictures lie on their side" err || die "$(cat err)"
+cp some-images-idx3-ubyte unnamed
+fails 1 'its name does not lead to their labels' $T --train unnamed
+ok --device cpu --load ten.st --predict unnamed # needs no labels
+same out by-idx.csv
+cp some-images-idx3-ubyte lone-images-idx3-ubyte
+fails 1 'there is no file of their labels, lone-labels-idx1-ubyte' $T --train lone-images-idx3-ubyte
+{ big_endian 2049 19; head -c 19 some-labels-idx1-ubyte; } >lone-labels-idx1-ubyte
+fails 1 'holds 19 labels, but lone-images-idx3-ubyte holds 20 pictures' $T --train lone-images-idx3-ubyte
+cp some-labels-idx1-ubyte lone-labels-idx1-ubyte
+head -c -1 some-images-idx3-ubyte >lone-images-idx3-ubyte
+fails 1 'lone-images-idx3-ubyte ends before the end of its 20 pictures' $T --train lone-images-idx3-ubyte
+{ cat some-images-idx3-ubyte; echo; } >lone-images-idx3-ubyte
+fails 1 'lone-images-idx3-ubyte does not end after its 20 pictures' $T --train lone-images-idx3-ubyte
+{ cat some-labels-idx1-ubyte; echo; } >lone-labels-idx1-ubyte
+fails 1 'lone-labels-idx1-ubyte does not end after its 20 labels' $T --train lone-images-idx3-ubyte
+big_endian 2051 1 65 64 >lone-images-idx3-ubyte
+fails 1 'holds 1 pictures of 65 x 64 pixels: at least 1 picture of 1 to 4096 pixels' $T --train lone-images-idx3-ubyte
