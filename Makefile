@@ -523,10 +523,11 @@ CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalid
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(WARNINGS) \
              $(TEST_FLAGS) $(filter -I%,$(MPI_FLAGS)) -fopenmp -isystem build/lint
 
-lint:                       ## run clang-tidy, cppcheck and shellcheck; print only findings
+lint:                       ## run clang-tidy, cppcheck, shellcheck; check links between pages
 	@for tool in clang-tidy cppcheck shellcheck; do command -v $$tool >/dev/null || \
 	  { echo "make lint needs $$tool: sudo apt-get install $$tool" >&2; exit 1; }; done
 	@scripts/check_includes.py $(FLOORS)
+	@scripts/check_links.py
 	@shellcheck -x -P SCRIPTDIR scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
 	@shellcheck -s bash -e SC1091,SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # functions and variables come from scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \

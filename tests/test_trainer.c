@@ -177,7 +177,8 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   if (!trainer) return false;
   const TrainerEvents events = {.epoch = on_epoch,
                                 .stop = run->stop ? on_stop : NULL,
-                                .patience = run->stop || run->patience ? run->patience : INFINITY,
+                                .patience =
+                                    run->stop || run->patience > 0 ? run->patience : INFINITY,
                                 .context = run};
   const bool trained = trainer_run(trainer, &events, &run->error);
   if (trained && run->epochs) {
@@ -294,7 +295,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   foreach (resident, VALUES(Residency, RESIDENT_YES, RESIDENT_NO)) {
     TrainerConfig config = tiny_run(3, *resident);
     config.training.augment = strengths;
-    RUN run = must_run(&config, (Run){.stop = 1000});
+    __attribute__((unused)) RUN run = must_run(&config, (Run){.stop = 1000});
     assert_int_equal(spy.trains, *resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
       const TrainRange *range = &spy.train[call];

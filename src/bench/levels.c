@@ -187,8 +187,7 @@ static bool add_levels(const Bench *b, const HiddenSizes *hidden, int batch, Err
   return true;
 }
 
-/* ---- several networks at once -----------------------------------------------------------------
- */
+/* ---- several networks at once ---------------------------------------------------------------- */
 
 /* Engines that train several networks at once. On a GPU all use the dataset of engine `rows`. */
 typedef struct {
@@ -268,8 +267,7 @@ static void add_networks(const Bench *b, const HiddenSizes *hidden, int batch, i
   record_add(b->record, line);
 }
 
-/* ---- a whole run ------------------------------------------------------------------------------
- */
+/* ---- a whole run ----------------------------------------------------------------------------- */
 
 /* Runs mlp-train, which lies beside this program, on the CSV files. Adds the lines of mlp-train's
    log to `log`, and sets *seconds to the time that mlp-train took. */

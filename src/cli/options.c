@@ -522,9 +522,9 @@ bool options_read_text(Options *options, const char *text, const char *name, Err
 }
 
 ShortText options_gone_text(const Options *options, const char *path) {
-  return text_format(
-      *options->gone.text ? "%s was trained with %s, which this program no longer has" : "",
-      text_shown(path).text, options->gone.text);
+  if (!*options->gone.text) return (ShortText){""};
+  return text_format("%s was trained with %s, which this program no longer has",
+                     text_shown(path).text, options->gone.text);
 }
 
 /* ---- writing a configuration file ------------------------------------------------------------ */

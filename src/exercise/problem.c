@@ -403,7 +403,7 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
     said = text_format("it asked for %.0f bytes, fewer than it can",
                        32 * (double)call->counts.sectors);
   if (*said.text)
-    snprintf(score->wrong, sizeof score->wrong, "%s; rows %d, in %d, out %d%s", said.text,
+    snprintf(score->wrong, sizeof score->wrong, "%.690s; rows %d, in %d, out %d%s", said.text,
              problem->shape.rows, problem->shape.in, problem->shape.out,
              measured ? "; as it was measured" : "");
 }
