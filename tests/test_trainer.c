@@ -178,7 +178,7 @@ static bool run_trainer(const TrainerConfig *config, Run *run) {
   const TrainerEvents events = {.epoch = on_epoch,
                                 .stop = run->stop ? on_stop : NULL,
                                 .patience =
-                                    run->stop || run->patience > 0 ? run->patience : INFINITY,
+                                    run->stop || run->patience != 0 ? run->patience : INFINITY,
                                 .context = run};
   const bool trained = trainer_run(trainer, &events, &run->error);
   if (trained && run->epochs) {
