@@ -300,52 +300,81 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
   }
 }
 
-/* Warps 0 to 2 update W1 for the last 16 inputs. Warps 4 to 6 update b1. */
-__device__ inline void update_last(const Job &job, Shared &s, int turn, const ScaledRule &rule,
-                                   const Lanes &l) {
-  const int part = l.warp % 4;
-  const bool bias = l.warp >= 4;
+/* The units that warp `part` (0, 1 or 2) of three has in products with dZ1. Warps 0 and 1 have 8
+   units, with one matrix per term, and a lane has two of them. Warp 2 has units 16 to 19, with both
+   terms in one matrix, and a lane has one of them. */
+struct SomeUnits {
+  int part, count, first;
+  __device__ explicit SomeUnits(const Lanes &l)
+      : part(l.warp % 4), count(part < 2 ? 2 : 1), first(part < 2 ? 8 * part + 2 * l.q : 16 + l.q) {
+  }
+};
+
+/* Multiplies a left operand by dZ1, over the 64 rows. load(k, a) loads the operand's rows 16 k to
+   16 k + 15. g[i][k] becomes the product of the operand's line l.g + 8 i and unit first + k. */
+template <class Load>
+__device__ inline void multiply_dz1(Shared &s, const SomeUnits &units, const Lanes &l,
+                                    const Load &load, float (&g)[2][2]) {
+  const int matrix = units.part < 2 ? 2 * units.part + l.lane / 16 : 4;
   float d[2][4] = {};
-  uint32_t p[2][4];
-  const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + LAST_INPUTS;
-  unrolled (i, 2) ldmatrix_x4_trans(p[i], x + 32 * i * INPUTS);
   unrolled (k, 4) {
-    uint32_t a[4] = {0x3c003c00, 0x3c003c00, 0x3c003c00, 0x3c003c00}, b[4];
-    const uint32_t y = p[k / 2][2 * (k % 2)], z = p[k / 2][2 * (k % 2) + 1];
-    if (!bias) {
-      a[0] = halves(y, BYTES_02), a[1] = halves(y, BYTES_13);
-      a[2] = halves(z, BYTES_02), a[3] = halves(z, BYTES_13);
-    }
-    const int matrix = part < 2 ? 2 * part + l.lane / 16 : 4;
+    uint32_t a[4], b[4];
+    load(k, a);
     ldmatrix_x4_trans(b, shared_address(s.dz1_terms) + k * DZ1_STEP + l.lane / 8 % 2 * DZ1_HALF +
                              matrix * MATRIX + l.lane % 8 * 16);
     mma_m16n8k16_fp16(d[0], a, b[0], b[1]);
     mma_m16n8k16_fp16(d[1], a, b[2], b[3]);
   }
-  /* units 16 to 19 have both terms in one matrix; other units have one matrix per term */
-  const int units = part < 2 ? 2 : 1, first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   unrolled (i, 2) {
     const float *high = d[0] + 2 * i, *low = d[1] + 2 * i;
-    float g[2] = {fmaf(part < 2 ? low[0] : high[1], 1 / LOW, high[0]),
-                  fmaf(low[1], 1 / LOW, high[1])};
+    g[i][0] = fmaf(units.part < 2 ? low[0] : high[1], 1 / LOW, high[0]);
+    g[i][1] = fmaf(low[1], 1 / LOW, high[1]);
+  }
+}
+
+/* Updates W1 for the last 16 inputs: a lane has inputs 2 l.g and 2 l.g + 1 of these. */
+__device__ inline void update_last_w1(Shared &s, int turn, const ScaledRule &rule, const Lanes &l) {
+  const SomeUnits units(l);
+  const uint32_t x = shared_address(s.pixels[turn]) + l.lane * INPUTS + LAST_INPUTS;
+  uint32_t p[2][4];
+  float g[2][2];
+  unrolled (i, 2) ldmatrix_x4_trans(p[i], x + 32 * i * INPUTS);
+  const auto pixels = [&](int k, uint32_t(&a)[4]) {
+    const uint32_t y = p[k / 2][2 * (k % 2)], z = p[k / 2][2 * (k % 2) + 1];
+    a[0] = halves(y, BYTES_02), a[1] = halves(y, BYTES_13);
+    a[2] = halves(z, BYTES_02), a[3] = halves(z, BYTES_13);
+  };
+  multiply_dz1(s, units, l, pixels, g);
+  unrolled (i, 2) {
     float w[2];
     unrolled (k, 2) {
-      if (k >= units || (bias && (i > 0 || l.g > 0))) continue;
-      if (bias) {
-        learn<false>(job, s.b1[0][first + k], s.b1[1][first + k], g[k], 255.0f / 256 / DZ1_SCALE);
-      } else {
-        float &at = s.last_w1[0][2 * l.g + i][first + k];
-        rule.update(at, s.last_w1[1][2 * l.g + i][first + k], g[k]);
-        w[k] = at;
-      }
+      if (k >= units.count) continue;
+      float &at = s.last_w1[0][2 * l.g + i][units.first + k];
+      rule.update(at, s.last_w1[1][2 * l.g + i][units.first + k], g[i][k]);
+      w[k] = at;
     }
-    if (bias) continue;
-    uint8_t *to = w1_at(s, l, K_STEPS - 1) + 16 * i + 2 * part * MATRIX;
-    if (part < 2)
+    uint8_t *to = w1_at(s, l, K_STEPS - 1) + 16 * i + 2 * units.part * MATRIX;
+    if (units.part < 2)
       *(uint32_t *)to = split(w[0], w[1], *(uint32_t *)(to + MATRIX));
     else
       *(uint32_t *)to = split(w[0]);
   }
+}
+
+/* Updates b1. Its gradient is the sum of dZ1 over the rows: a product with lines of ones, of which
+   only the first is used. */
+__device__ inline void update_b1(const Job &job, Shared &s, const Lanes &l) {
+  const SomeUnits units(l);
+  float g[2][2];
+  const auto ones = [](int, uint32_t(&a)[4]) {
+    unrolled (i, 4) a[i] = 0x3c003c00;
+  };
+  multiply_dz1(s, units, l, ones, g);
+  if (l.g > 0) return;
+  unrolled (k, 2)
+    if (k < units.count)
+      learn<false>(job, s.b1[0][units.first + k], s.b1[1][units.first + k], g[0][k],
+                   255.0f / 256 / DZ1_SCALE);
 }
 
 __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &own) {
@@ -353,7 +382,8 @@ __device__ inline void update_first(const Job &job, Shared &s, int turn, OwnW1 &
   const ScaledRule rule = {job.rule.momentum, -job.learning_rate * GRADIENT,
                            job.rule.weight_decay / GRADIENT};
   update_w1(s, turn, own, rule, l);
-  if (l.warp < 7 && l.warp != 3) update_last(job, s, turn, rule, l);
+  if (l.warp < 3) update_last_w1(s, turn, rule, l);
+  if (l.warp >= 4 && l.warp < 7) update_b1(job, s, l);
   shared_is_written();
   sync_group(l.group); /* make_z1() reads weights that the warpgroup's other warps updated */
 }
