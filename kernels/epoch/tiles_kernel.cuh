@@ -10,14 +10,19 @@ extern __shared__ __align__(128) unsigned char shared_memory[];
 
 template <class S, bool FIRST, bool LAST>
 __device__ __forceinline__ void run_block(const Ground<S> &block) {
-  if (block.warp >= CHAIN)
-    Chain<S, FIRST, LAST>(block).run();
-  else if (!FIRST)
-    MatrixWarp<S, FIRST, LAST, ANY>(block).run();
-  else if (block.warp < MATRIX)
-    MatrixWarp<S, FIRST, LAST, OWNER>(block).run();
-  else
-    MatrixWarp<S, FIRST, LAST, HELPS>(block).run();
+  if constexpr (FIRST) {
+    if (block.warp >= CHAIN)
+      Chain<S, FIRST, LAST>(block).run_first();
+    else if (block.warp < MATRIX)
+      PixelWarp<S, LAST>(block).run();
+    else
+      HelperWarp<S, LAST>(block).run();
+  } else {
+    if (block.warp >= CHAIN)
+      Chain<S, FIRST, LAST>(block).run_later();
+    else
+      LaterWarp<S, LAST>(block).run();
+  }
 }
 
 template <class S> __device__ __forceinline__ void start_barriers(S &s) {
