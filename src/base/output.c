@@ -143,7 +143,7 @@ static void append_name(const NamedFile *file, char text[2 * PATH_MAX]) {
            file->option ? file->option : "", file->option ? " " : "", file->path);
 }
 
-/* Returns false if the two files, a before b, are the same and may not be. */
+/* Returns false, with both names in *error, if files a and b are the same and may not be. */
 static bool may_be_both(const NamedFile *a, const Identity *of_a, const NamedFile *b,
                         const Identity *of_b, Error *error) {
   if (!of_a->is_compared || !of_b->is_compared || of_a->device != of_b->device ||
@@ -165,19 +165,35 @@ static bool may_be_both(const NamedFile *a, const Identity *of_a, const NamedFil
          error_set(error, "%s are the same file: redirect %s to another file", names, a->path);
 }
 
-bool same_file_check(const NamedFile *files, int count, Error *error) {
-  enum { STREAMS = LENGTH(standard_streams) };
-  Identity *all = malloc((size_t)(STREAMS + count) * sizeof *all), *own = all + STREAMS;
-  bool good = all || error_too_large(error, "out of memory");
-  for (int s = 0; good && s < STREAMS; s++) all[s] = identity_of_descriptor(STDOUT_FILENO + s);
-  for (int b = 0; good && b < count; b++) {
-    own[b] = identity_of(&files[b]);
-    for (int s = 0; good && s < STREAMS; s++)
-      good = may_be_both(&standard_streams[s], &all[s], &files[b], &own[b], error);
-    for (int a = 0; good && a < b; a++)
-      good = may_be_both(&files[a], &own[a], &files[b], &own[b], error);
+/* Returns true if the file may be an input any number of times. */
+static bool can_be_shared(const NamedFile *file, const Identity *id) {
+  return !file->written && (id->is_regular || !id->is_compared) &&
+         !(file->path && strcmp(file->path, "-") == 0);
+}
+
+/* Compares file number `f` with all others that have not been compared with it. The others that are
+   compared are those that may not be shared, because --classify may have very many pictures. */
+static bool is_alone(const NamedFile *files, const Identity *ids, int count, int f, Error *error) {
+  for (int i = 0; i < count; i++) {
+    if (i == f || (i < f && !can_be_shared(&files[i], &ids[i]))) continue;
+    const int a = min_int(i, f), b = max_int(i, f);
+    if (!may_be_both(&files[a], &ids[a], &files[b], &ids[b], error)) return false;
   }
-  free(all);
+  return true;
+}
+
+bool same_file_check(const NamedFile *files, int count, Error *error) {
+  Identity stream[LENGTH(standard_streams)], *ids = make_array(ids, count + 1);
+  bool good = ids || error_too_large(error, "out of memory");
+  for (int f = 0; good && f < count; f++) ids[f] = identity_of(&files[f]);
+  for (size_t s = 0; good && s < LENGTH(stream); s++) {
+    stream[s] = identity_of_descriptor(STDOUT_FILENO + (int)s);
+    for (int f = 0; good && f < count; f++)
+      good = may_be_both(&standard_streams[s], &stream[s], &files[f], &ids[f], error);
+  }
+  for (int f = 0; good && f < count; f++)
+    good = can_be_shared(&files[f], &ids[f]) || is_alone(files, ids, count, f, error);
+  free(ids);
   return good;
 }
 
