@@ -71,7 +71,7 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   uint32_t drawn = 1;
   /* For --grade, the system draws a random seed, which no student knows beforehand. */
   if (a->seed == NO_SEED && a->grade && getentropy(&drawn, sizeof drawn) != 0)
-    return error_set(error, "the system has no seed to give: choose one with --seed");
+    return error_set(error, "the system cannot give a random seed: choose one with --seed");
   if (a->seed == NO_SEED) a->seed = drawn;
   if (a->grade) printf("seed %llu\n", (unsigned long long)a->seed);
   choice.seed = a->seed;

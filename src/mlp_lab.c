@@ -99,8 +99,9 @@ static bool parse_rest(Lab *lab, Error *error) {
                      lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
                      lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->check))
-    return error_set(error,
-                     "--from shows what was recorded: it goes with --problem and --markdown alone");
+    return error_set(
+        error,
+        "--from shows what was recorded: it can only be combined with --problem and --markdown");
   return !lab->size || lab_parse_size(lab_find(lab->topic), lab->size, &lab->parsed, error);
 }
 

@@ -21,7 +21,7 @@ TEST(test_reports) {
   FAILS(bench_plot(&record, path, &error), "no epoch was measured");
   folder_write_json(path, "{'case':'ceiling','name':'copy','value':2958.5}\n");
   FAILS(bench_read(&record, path, &error),
-        "lines.json is no record of mlp-bench: it has no epochs");
+        "lines.json is not a record of mlp-bench: it has no epochs");
   OK(record_close(&record, true, &error));
   OK(bench_read(&record, folder_before("tests/support/bench.json"), &error));
   for (int markdown = 0; markdown < 2; markdown++)

@@ -219,7 +219,7 @@ ENGINE_TEST(test_failure_that_sticks) {
   const bool worked = try_epoch(engine);
   *d_pixels = before;
   assert_false(worked);
-  assert_failed(try_epoch(engine), "it serves this process no more");
+  assert_failed(try_epoch(engine), "the GPU can no longer be used");
   engine->call->close(engine);
   assert_failed(engine_cuda_available(&error), "no more");
   assert_failed(engine_cuda_open(&config, &error) != NULL, "no more");

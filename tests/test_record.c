@@ -44,7 +44,7 @@ TEST(what_is_no_record_is_refused) {
            TEXTS("case", "{'case': 'epoch'", "{'case': 'epoch'} x", "{'case': 'a\\q'}", "[]")) {
     folder_write_json(path, text_printf("{'case':'epoch'}\n\n%s\n", *line));
     FAILS(record_read(&record, path, "a program", NULL, &error),
-          "lines.json is no record of a program, line 3: it is no");
+          "lines.json is not a record of a program, line 3: it is not");
     OK(record_close(&record, true, &error));
   }
   FAILS(record_read(&record, "/no/such/file", "a program", NULL, &error),

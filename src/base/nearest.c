@@ -13,6 +13,7 @@
 static const struct {
   const char *word, *instead, *cure;
 } foreign[] = {
+    {"activation", "hidden", "hidden layers always use ReLU"},
     {"batch-size", "batch", NULL},
     {"checkpoint", "save", "use --save FILE to save the network, --resume FILE to continue it"},
     {"class-weight", "train",

@@ -114,11 +114,11 @@ const char *run_files_judged(const Options *o) {
 static bool rows_are_there(const Options *o, Error *error) {
   if (options_test_file(o) || options_test_is_auto(o)) return true;
   if (o->evaluate)
-    return error_set(error, "--evaluate wants test rows: it cannot be combined with --test none");
+    return error_set(error, "--evaluate needs test rows; it cannot be combined with --test none");
   const char *judged = run_files_judged(o);
   if (!judged && o->training.early_stop) judged = "early-stop";
   return !judged || options_validates(o) || o->load.count > 0 ||
-         error_set(error, "--%s wants rows to judge by: with --test none, add --validation 0.1",
+         error_set(error, "--%s needs rows to judge by; with --test none, add --validation 0.1",
                    judged);
 }
 

@@ -69,10 +69,10 @@ static bool add_value(Searched *to, char *text, Error *error) {
   to->low = strtod(text, &low_end);
   to->high = strtod(high, &high_end);
   if (*low_end || *high_end)
-    return error_set(error, "--sweep: the range of --%s must begin and end with a number, not '%s'",
+    return error_set(error, "--sweep: the range of --%s must start and end with a number, not '%s'",
                      to->row->name, *low_end ? text : high);
   return (to->low < to->high && (to->low > 0 || !rest)) ||
-         error_set(error, "--sweep: the range of --%s must begin below its end%s", to->row->name,
+         error_set(error, "--sweep: the range of --%s must start below its end%s", to->row->name,
                    rest ? ", and above 0" : "");
 }
 
@@ -102,7 +102,7 @@ static bool read_searched(Sweep *s, const char *list, Error *error) {
     if (!add_value(&s->searched[s->count - 1], value ? value : word, error)) return false;
   }
   return s->count > 0 ||
-         error_set(error, "--sweep wants OPTION=VALUE,VALUE,... or "
+         error_set(error, "--sweep needs OPTION=VALUE,VALUE,... or "
                           "OPTION=LOW:HIGH, as in lr=0.01:0.2:log,momentum=0.8,0.9");
 }
 

@@ -117,7 +117,7 @@ bool record_close(Record *record, bool good, Error *error) {
 static bool read_line(Record *record, const char *text, RecordCheck *check, Error *error) {
   json_t *line = json_loads(text, 0, NULL);
   if (json_is_object(line) ? !check || check(record, line, error)
-                           : error_set(error, "it is no JSON object"))
+                           : error_set(error, "it is not a JSON object"))
     return append(record, line, error);
   json_decref(line);
   return false;
@@ -135,7 +135,7 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
     if (!is_whole) error_set(&inner, "it is too long");
     good = is_whole && (!text[strspn(text, " \t\r\n")] || read_line(record, text, check, &inner));
     if (!good)
-      error_set(error, "%s is no record of %s, line %d: %s", path, program, number, inner.text);
+      error_set(error, "%s is not a record of %s, line %d: %s", path, program, number, inner.text);
   }
   if (good && ferror(file)) good = failed("read", path, error);
   fclose(file);

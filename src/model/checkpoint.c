@@ -277,10 +277,11 @@ static bool parse_name(Tensor *tensor, Error *error) {
   while (dot && digits > text && isdigit((unsigned char)digits[-1])) digits--;
   if (digits == dot || dot - digits > 9 ||
       (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0))
-    return error_set(error,
-                     "tensor %.99s is none of a network of linear layers, named like 0.weight, "
-                     "0.bias, 2.weight",
-                     text);
+    return error_set(
+        error,
+        "tensor %.99s does not belong to a network of linear layers, named like 0.weight, "
+        "0.bias, 2.weight",
+        text);
   tensor->prefix = (size_t)(digits - text);
   tensor->number = atoi(digits);
   tensor->bias = dot[1] == 'b';
@@ -391,7 +392,7 @@ static bool shape_arrays(Checkpoint *checkpoint, Header *header, Error *error) {
     if (!shape_network(t, end, &other, error)) return false;
     if (t == tensors) *network = other;
     if (memcmp(other.size, network->size, sizeof other.size) != 0)
-      return error_set(error, "its %.*s has other shapes than its parameters",
+      return error_set(error, "its %.*s has shapes that differ from those of its parameters",
                        (int)strlen(prefixes[t->array]) - 1, prefixes[t->array]);
     checkpoint->kind[checkpoint->count++] = (CheckpointArray)t->array;
   }
@@ -464,8 +465,8 @@ static bool read_metadata(Checkpoint *checkpoint, const Header *header, Error *e
            error_set(error, "no memory for its options");
   }
   if (strcmp(version, VERSION) != 0)
-    return error_set(error, "it is of another version of mlp-train: format %.32s, not %s", version,
-                     VERSION);
+    return error_set(error, "it is from a different version of mlp-train: format %.32s, not %s",
+                     version, VERSION);
   foreach (f, checkpoint_fields) {
     const char *text = json_string_value(json_object_get(metadata, f->name));
     if (!text && f->may_be_left) continue;

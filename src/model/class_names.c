@@ -34,7 +34,7 @@ bool class_names_settle(char *names, int classes, const char *whose, Error *erro
                        "characters",
                        whose, count, CLASS_NAME_MOST + 1, name, CLASS_NAME_MOST);
     for (const char *other = names; other < name; other += strlen(other) + 1)
-      if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' is there twice", whose, name);
+      if (strcmp(other, name) == 0) return error_set(error, "%s: '%s' appears twice", whose, name);
     name += length + 1;
   }
   for (char *c = names; c < name - 1; c++)

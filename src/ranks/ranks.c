@@ -95,8 +95,8 @@ Ranks *ranks_open(Error *error) {
   *(void **)&functions = dlsym(library, "ranks_mpi");
   Ranks *ranks = functions ? calloc(1, sizeof *ranks) : NULL;
   if (!ranks)
-    return error_null(error,
-                      functions ? "out of memory" : "libmlp-ranks.so is not of this program");
+    return error_null(error, functions ? "out of memory"
+                                       : "libmlp-ranks.so does not belong to this program");
   ranks->mpi = functions();
   ranks->mpi->open(&ranks->number, &ranks->count, wait_on, ranks);
   Peer mine = {.process = getpid()};

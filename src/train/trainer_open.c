@@ -33,7 +33,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   }
   if (source_stamps_equal(stamp, &file->stamp)) return true;
   trainer_close_file(file);
-  return error_set(error, "%s changed since it was read first", file->path);
+  return error_set(error, "%s changed after it was first read", file->path);
 }
 
 void trainer_close_file(TrainerFile *file) {

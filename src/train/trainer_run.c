@@ -121,7 +121,7 @@ static bool next_window(Trainer *t, Pass *p, Error *error) {
   if (!good) return false;
   file->rows = l->done;
   return file->rows > 0 ||
-         error_set(error, "--validation %g leaves no row of %s to %s: choose another share",
+         error_set(error, "--validation %g leaves no rows of %s to %s; choose a different fraction",
                    t->config.hold_out, t->config.train, file->judges ? "judge by" : "train on");
 }
 

@@ -84,9 +84,9 @@ tensor 0.weight must have a dtype, a shape of 2 whole numbers and two data_offse
 tensor 0.bias must have a dtype, a shape of 1 whole|<W><0.bias 2,1 24,32>
 tensor 0.weight is of dtype BF16; only F32 can be read|{'0.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[0,12]},<B>}
 its __metadata__ must be a map of strings|{'__metadata__':{'epoch':1},<W>,<B>}
-tensor out.weight is none of a network of linear layers|<W><B><out.weight 2,2 32,48>
-9999999999.bias is none|<W><9999999999.bias 2 24,32>
-tensor \x1b[2J\x0a is|<W><B><\\u001b[2J\\n 2 32,40>
+tensor out.weight does not belong to a network of linear layers|<W><B><out.weight 2,2 32,48>
+9999999999.bias does not belong|<W><9999999999.bias 2 24,32>
+tensor \x1b[2J\x0a does not belong|<W><B><\\u001b[2J\\n 2 32,40>
 tensor 0.weight has no weight or bias beside it|<W><a.0.bias 2 24,32>
 tensor b.1.weight has no weight or bias beside it, of the same name but for the number as a.0.weight|<a.0.weight 2,3 0,24><a.0.bias 2 24,32><b.1.weight 2,2 32,48><b.1.bias 2 48,56>
 the shapes of tensors 0.weight and 0.bias do not fit|<W><0.bias 3 24,36>
@@ -101,7 +101,7 @@ must span 8 of|<W><0.bias 2 9223372036854775800,9223372036854775807>|32
 byte 24 of its data must belong to one tensor|<W><0.bias 2 16,24>
 byte 32 of its data must belong to one tensor|<W><B>|33
 it has no tensor named like layers.0.weight|<momentum.0.weight 2,3 0,24><momentum.0.bias 2 24,32>
-its momentum has other shapes than its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
+its momentum has shapes that differ from those of its parameters|<W><B><momentum.0.weight 2,2 32,48><momentum.0.bias 2 48,56>
 END
 
 case_ 'a header has a bound' # the bound is 1 MiB; a header that is one byte longer is not read

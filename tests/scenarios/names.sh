@@ -44,7 +44,7 @@ while IFS='|' read -r text names; do
 done <<'END'
 2 names, but the network has 3 classes|a,b
 name 4, '', must be 1 to 63 bytes|a,b,c,
-'a' is there twice|a,b,a
+'a' appears twice|a,b,a
 '1' would name class 0, but as a label it is class 1|1,2,3
 '1.0' would name class 0, but as a label it is class 1|1.0,b,c
 name 3, '\xe4', must be|a,b,\344

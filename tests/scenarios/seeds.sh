@@ -69,7 +69,7 @@ else
 fi
 
 case_ 'what it cannot do is refused'
-refuses 2 '--seeds wants rows to judge by' $S --seeds 2 --test none
+refuses 2 '--seeds needs rows to judge by' $S --seeds 2 --test none
 refuses 2 '--seeds 2 starting at --seed 4294967295 would go past' $S --seeds 2 --seed 4294967295
 fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
   $S --seeds 2 --train <(cat train.csv)

@@ -42,16 +42,16 @@ fails 1 'all 2 trials diverge' $S --sweep lr=99,100 --epochs 2 --weight-decay 1
 
 case_ 'what it cannot do is refused'
 refusals 1 $S --sweep <<'END'
---sweep wants OPTION=VALUE,VALUE,... or OPTION=LOW:HIGH|,
+--sweep needs OPTION=VALUE,VALUE,... or OPTION=LOW:HIGH|,
 --sweep cannot try 'save': name an option of training, such as lr or hidden|save=a,b
 --sweep has 'lr' twice|lr=0.1,0.2,batch=32,lr=0.3
 --sweep cannot try 'device'|device=cuda,cpu
 --sweep tries --dropout 0.1: --dropout has 1 value, but --hidden has 0 layers|dropout=0.1,0.2 --hidden none
 --lr must be |lr=high,low
 --sweep: the values of --lr are a list or, of a number, LOW:HIGH or LOW:HIGH:log, not '0.1:0.2:lin'|lr=0.1:0.2:lin
---sweep: the range of --lr must begin below its end, and above 0|lr=0:0.2:log
---sweep: the range of --lr must begin and end with a number, not 'auto'|lr=auto:0.5
---sweep: the range of --lr must begin and end with a number, not 'auto'|lr=0.1:auto
+--sweep: the range of --lr must start below its end, and above 0|lr=0:0.2:log
+--sweep: the range of --lr must start and end with a number, not 'auto'|lr=auto:0.5
+--sweep: the range of --lr must start and end with a number, not 'auto'|lr=0.1:auto
 --sweep tries --classes 3: --names: 2 names, but the network has 3 classes|classes=2,3 --names a,b
 END
 

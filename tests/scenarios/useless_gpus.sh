@@ -20,7 +20,7 @@ else
   done <<'END'
 none|no GPU is visible
 no-driver|no driver of an NVIDIA GPU is installed
-old-driver|the GPU's driver serves CUDA 11.8, and this program was built with
+old-driver|the GPU's driver supports CUDA 11.8, but this program was built with
 old-gpu|this program has no code for the stand-in (compute capability 5.0)
 full|MB of memory left: try --resident no
 |MB that the GPU needs: try --resident no

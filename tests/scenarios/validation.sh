@@ -81,9 +81,9 @@ printed 4 '^wrote '
 [ "$(value test_loss run.jsonl | xargs)" = 'null null' ]
 [ "$(value best_epoch n.st)" = 0 ]
 refusals 2 $none <<'END'
---mistakes wants rows to judge by|--mistakes m.png
---confusion wants rows to judge by|--confusion m.png
---early-stop wants rows to judge by|--early-stop 3
+--mistakes needs rows to judge by|--mistakes m.png
+--confusion needs rows to judge by|--confusion m.png
+--early-stop needs rows to judge by|--early-stop 3
 END
 refuses 2 '' --load n.st --evaluate --test none
 
@@ -129,7 +129,7 @@ for share in 0.91 91% -0.1 1e-20 1e-999 0.00000000001%; do
 done
 while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'
 none.csv does not exist|--validation none.csv
---validation 0.0001 leaves no row of train.csv to judge by|--validation 0.0001
+--validation 0.0001 leaves no rows of train.csv to judge by|--validation 0.0001
 three.csv has 3 pixels a row but train.csv has 2|--validation three.csv
 --train can be read only once|--validation 0.1 --train /dev/null
 END

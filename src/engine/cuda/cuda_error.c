@@ -3,15 +3,15 @@
 /* Returns advice on a failure, or "" if there is none. */
 static const char *advice(cudaError_t status) {
   if (status == cudaErrorDevicesUnavailable)
-    return ": another process has it to itself, wait for that one";
+    return ": another process holds it exclusively; wait until that process ends";
   if (status == cudaErrorInvalidConfiguration || status == cudaErrorLaunchOutOfResources ||
       status == cudaErrorCooperativeLaunchTooLarge)
-    return ": the launch was refused, another --fusion or --batch may do";
+    return ": the launch was refused; try a different --fusion or a smaller --batch";
   const bool is_broken =
       status == cudaErrorIllegalAddress || status == cudaErrorLaunchTimeout ||
       status == cudaErrorECCUncorrectable || status == cudaErrorAssert ||
       (status >= cudaErrorHardwareStackError && status <= cudaErrorLaunchFailure);
-  return is_broken ? ": it serves this process no more, start again" : "";
+  return is_broken ? ": the GPU can no longer be used by this process; restart the program" : "";
 }
 
 bool cuda_done(cudaError_t status, const char *what, Error *error) {
@@ -26,10 +26,11 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
     if (driver == 0)
       error_set(error, "no driver of an NVIDIA GPU is installed");
     else
-      error_set(error,
-                "the GPU's driver serves CUDA %d.%d, and this program was built with %d.%d: update "
-                "the driver, or build with that CUDA Toolkit",
-                driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+      error_set(
+          error,
+          "the GPU's driver supports CUDA %d.%d, but this program was built with %d.%d: update "
+          "the driver, or build with that CUDA Toolkit",
+          driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     break;
   case cudaErrorNoDevice:
     error_set(error, "no GPU is visible (CUDA_VISIBLE_DEVICES can hide one)");
