@@ -156,7 +156,7 @@ while IFS='|' read -r text change; do
   if cmp -s saved.st forged.st; then die "$change changes nothing"; fi
   refused "$text" forged.st
 done <<'END'
-another version of mlp-train: format 2, not 1|s/"version":"1"/"version":"2"/
+different version of mlp-train: format 2, not 1|s/"version":"1"/"version":"2"/
 its metadata has no valid epoch|s/"epoch":"1"/"epoch":"-2"/
 no valid epoch|s/"epoch":"1"/"epoch":"+1"/
 no valid best_epoch|s/"best_epoch":"1"/"best_epoch":"2147483648"/
