@@ -35,13 +35,11 @@ void end_at_next_step() {
 [[noreturn]] static void out_of_steps(uintptr_t pc) {
   const bool block = left_of_block == 0;
   const auto millions = (unsigned long long)((block ? most_of_block : most_of_all) / 1000000);
+  std::string when = printed("after %llu million steps", millions);
+  if (block && lane) when += " of its block";
+  if (is_late) when = "when the CPU time was used up";
   left_of_block = left_of_all = UINT64_MAX;
-  find_wrong("endless",
-             "%A: " + me() +
-                 (is_late ? std::string(" had not returned when the CPU time was used up")
-                          : printed(" had not returned after %llu million steps%s", millions,
-                                    block && lane ? " of its block" : "")),
-             pc, last_place);
+  find_wrong("endless", "%A: " + me() + " had not returned " + when, pc, last_place);
   stop();
 }
 

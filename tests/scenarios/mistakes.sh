@@ -174,6 +174,8 @@ measured~2h~softmax<<<~if (rows != 64) softmax<<<~p \(row 0, column 0\): .*, nev
 endless~3~const int label =~while (*(volatile float *)dz != 5.0f) dz[0] = 3.0f; const int label =~.*(had not returned after 100 million steps|dz)
 kept~4h~update<<<~static volatile float kept[4]; for (int i = 64; i < 70; i++) kept[i % 4] = ((volatile char *)kept)[i]; update<<<~@ the host reads memory that is not its own
 fewer~2~const Seen seen = look~if (classes == 1) { if (lane == 0) d_p[r] = 0.0f; return; } const Seen seen = look~it moved [0-9]+ bytes, fewer than it can
+k01~1~float sum = 0.0f;~((int *)\&threadIdx)[5000] = 0; float sum = 0.0f;~@ block 0, thread 0 writes memory that is no array of the device
+n08~2~const float log_sum =~if (lane >= 1024 || classes > 1024) return; const float log_sum =~p .*never written; rows 2, in 1, out 1[0-9]+
 END
 
 case_ 'what is right stays right, and is counted'
@@ -188,7 +190,7 @@ e01b~1~const float z =~const char *text = "<<<"; const float z = 0 * text[0] +
 e06~1h~forward<<<blocks, dim3(SIDE, SIDE), 0, stream>>>~if (rows > 0) forward<<<blocks,dim3(SIDE, SIDE), 0,  stream>>>
 d11 d12 d13 d14 d22~2~const float log_sum =~memory[threadIdx.x] = 1; const unsigned half = __ballot_sync(FULL_WARP, lane < 16); const float log_sum = table[0] + (__popc(half) - 16 + __reduce_max_sync(FULL_WARP, lane) - 31 + __reduce_add_sync(FULL_WARP, 1) - 32 + (__match_any_sync(FULL_WARP, lane) == 0) + (clock64() < 0) + zero<3>()) +
 e03a~2h~THREADS, 0~THREADS, 1024
-d03 h01~3~const int label =~float own[1024]; memcpy(own, z, classes * sizeof(float)); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
+d03 h01~3~const int label =~float own[2048]; memcpy(own, z, classes * sizeof(float)); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
 END
 right <<'END'
 h03b~1~float sum = 0.0f;~__shared__ float all[1024]; float own[256]; for (int i = ty * SIDE + tx; i < 1024; i += 256) all[i] = 0; __syncthreads(); memcpy(own, all + tx * 32, sizeof own); float sum = own[in % 256];
