@@ -206,7 +206,8 @@ END
 right <<'END'
 apply_name~0~^namespace {~namespace { struct external_t { float x; }; __device__ int apply(int i) { return i - 1; } __device__ int bind = 0;
 numbers~1~const float z =~const float none = __saturatef(-2.0f) + __powf(0.0f, 2.0f) + (__float2int_rn(2.5f) - 2) + (__float2int_rz(-1.5f) + 1) + (__popcll(3) - 2) + (__brev(1u) - 0x80000000u) + (__mul24(-2, 3) + 6) + (__funnelshift_r(0, 1, 31) - 2u); const float z = none +
-and_name~4~const int t =~const bool relu = in > 0, inside = out > 0; if (!(relu \&\& inside)) return; const int t = apply(1) +
+and_name~4~const int t =~const bool relu = batch.rows > 0, inside = batch.rows > -1; if (!(relu \&\& inside)) return; const int t = apply(1) +
 text~3~const int label =~if (rows < 0) printf("## asm goto *x %%: \&\&x; EMULATOR_ [[ std::apply"); extern __shared__ external_t all[]; const int label =
-block~2h~softmax<<<.*>>>~softmax<<<rows, 1024, 0, stream>>>
+block~2~blockIdx.x . ROWS_OF_BLOCK~blockIdx.x * 32
+block~2h~blocks_for(rows, ROWS_OF_BLOCK), THREADS~blocks_for(rows, 32), 1024
 END
