@@ -108,7 +108,7 @@ template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
   /* A step has 16 * K_STEPS = 8 * N_TILES rows. A chain warp has 8 * OWN of these rows. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;
-  static constexpr int BUFFERS = FROM_80 ? 1 : AHEAD ? 3 : 2; /* buffers of pixels */
+  static constexpr int BUFFERS = FROM_80 ? 1 : 2 + AHEAD; /* buffers of pixels */
   static constexpr int TURNS = AHEAD ? 2 : 1; /* buffers of dZ, H and the logits' gradient */
   /* length of a row: in dz and h it counts fp16 terms, in partial sums of Z it counts floats */
   static constexpr int PITCH = ROWS + 8;

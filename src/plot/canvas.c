@@ -176,7 +176,8 @@ static double base36(char digit) {
 
 /* Returns a letter's width. Digits are equally wide, so that numbers line up. */
 static double width_of(char c) {
-  double width = c == ' ' ? SPACE : c >= '0' && c <= '9' ? DIGIT : 0;
+  double width = c >= '0' && c <= '9' ? DIGIT : 0;
+  if (c == ' ') width = SPACE;
   for (const char *s = letter_of(c); *s; s += *s == ' ' ? 1 : 2)
     if (*s != ' ') width = fmax(width, base36(*s));
   return width;

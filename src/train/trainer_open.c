@@ -12,6 +12,7 @@
 
 bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   const TrainerConfig *c = &t->config;
+  const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
   file->reader =
       dataset_open(&(DatasetConfig){.path = file->path,
                                     .classes = c->training.classes,
@@ -20,7 +21,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
                                     .names = c->names,
                                     .trains = !file->judges,
                                     .trained = file->judges ? &t->train.data : &t->before,
-                                    .ahead = t->resident ? 0 : 2 * t->staging_rows,
+                                    .ahead = ahead,
                                     .hold_out = c->hold_out,
                                     .seed = c->training.seed,
                                     .held_out = file->judges},
