@@ -4,6 +4,8 @@
    sectors a request touches (docs/lab/copy_patterns.md). Rungs loads-N vary the loads in flight. */
 #include "lab/lab.cuh"
 
+#include <cmath>
+
 namespace {
 
 constexpr int BLOCK = 256;
@@ -64,6 +66,74 @@ template <int WIDTH> cudaError_t launch_strided(const LabCall *call) {
 /* Words are aligned to their size, so a lane never needs two sectors. */
 template <int WIDTH> double strided_sectors(const LabCall *call) {
   return (double)std::min<int64_t>(4 * WIDTH * call->point, 32);
+}
+
+/* ---- words in random order ---------------------------------------------------------------------
+   Grid: one thread per word. Thread i copies word shuffled(i), so neighbouring lanes have words
+   that lie anywhere in the array. */
+
+/* Returns a permutation of [0, words) at i. A multiplication by an odd number and x ^= x >> shift
+   permute [0, 2^bits), where 2^bits < 2 words. A result of `words` or more is permuted again: the
+   results in between belong to no other i (cycle walking; Black and Rogaway 2002). */
+__device__ int64_t shuffled(uint64_t i, uint64_t words, int bits) {
+  const uint64_t mask = ((uint64_t)1 << bits) - 1;
+  do {
+    i = i * 0x9e3779b97f4a7c15u & mask;
+    i ^= i >> (bits / 2 + 1);
+    i = i * 0xbf58476d1ce4e5b9u & mask;
+    i ^= i >> (bits / 2 + 1);
+  } while (i >= words);
+  return (int64_t)i;
+}
+
+template <int WIDTH>
+__global__ void __launch_bounds__(BLOCK)
+    random_words_copy(const float *__restrict__ in, float *__restrict__ out, int64_t count,
+                      int bits) {
+  const int64_t words = count / WIDTH, thread = lab_thread(BLOCK);
+  if (thread < words) copy_word<WIDTH>(in, out, shuffled(thread, words, bits));
+  copy_tail<WIDTH>(in, out, count);
+}
+
+template <int WIDTH> cudaError_t launch_random(const LabCall *call) {
+  int bits = 0;
+  while ((int64_t)1 << bits < call->size.dim[0] / WIDTH) bits++;
+  return lab_map(call, random_words_copy<WIDTH>, lab_grid(call, BLOCK * WIDTH), BLOCK, bits);
+}
+
+/* Returns how many different sectors 32 random words touch. In a long array it is 32. */
+template <int WIDTH> double random_sectors(const LabCall *call) {
+  const double sectors = std::max((double)call->size.dim[0] / 8, 1.0);
+  return sectors * (1 - std::pow(1 - 1 / sectors, 32));
+}
+
+/* ---- an image in blocks of two dimensions ------------------------------------------------------
+   The array is an image with COLUMNS columns, whose last row may be shorter. A block of `wide` x
+   `high` threads copies a rectangle, a thread per pixel. Blocks at the right and lower border hang
+   over the image: a thread must check its column and its row, or it would copy a pixel of the next
+   row, too. The rows are along x, because a grid has at most 65535 blocks along y. */
+constexpr int COLUMNS = 1000;
+
+__global__ void __launch_bounds__(BLOCK)
+    image(const float *__restrict__ in, float *__restrict__ out, int64_t count) {
+  const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
+  const int column = blockIdx.y * blockDim.x + threadIdx.x;
+  const int64_t i = row * COLUMNS + column;
+  if (column < COLUMNS && i < count) out[i] = in[i];
+}
+
+/* call->point, the swept value, is the width of a block. */
+cudaError_t launch_image(const LabCall *call) {
+  const unsigned wide = (unsigned)call->point, high = BLOCK / wide;
+  const int64_t rows = ceil_div(call->size.dim[0], COLUMNS);
+  return lab_map(call, image, dim3(lab_blocks(rows, high), lab_blocks(COLUMNS, wide)),
+                 dim3(wide, high));
+}
+
+/* A warp has 32 / wide rows of a block. Each begins in a sector, as COLUMNS is a multiple of 8. */
+double image_sectors(const LabCall *call) {
+  const double wide = (double)std::min<int64_t>(call->point, 32);
+  return 32 / wide * std::max(wide / 8, 1.0);
 }
 
 /* ---- LOADS loads in flight per thread ---------------------------------------------------------
@@ -135,6 +205,7 @@ const LabProblem problems[] = {{LAB_FLOATS, lab_each<0>, lab_exactly<same>}};
 const int64_t OFFSETS[] = {0, 16, 32, 48, 64, 80, 96, 112, 128};
 const int64_t OFFSETS_4[] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80, 96, 112, 124, 128};
 const int64_t THREADS[] = {32, 64, 128, 256, 512, 1024, 2048};
+const int64_t WIDTHS[] = {1, 2, 4, 8, 16, 32, 64, 256};
 const int64_t STREAMS[] = {1, 2, LAB_STREAMS};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
@@ -156,6 +227,14 @@ const LabRung rungs[] = {
     {"stride-16",
      "Words of 16 bytes use half of each sector: wide words lose less by a bad pattern",
      launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
+    {"random-4", "Words in random order: each lane moves a sector, and no cache has it for later",
+     launch_random<1>, random_sectors<1>},
+    {"random-16", "Words of 16 bytes in random order use half of each sector", launch_random<4>,
+     random_sectors<4>},
+    {"blocks-2d",
+     "Threads in two dimensions fit an image, but threads beyond its border must copy nothing, and "
+     "blocks narrower than 8 pixels waste sectors",
+     launch_image, image_sectors, LAB_ROWS(point, WIDTHS)},
     {"loads-1", "With one load per thread, full speed takes all the threads that fit",
      launch_in_flight<1>, kilobytes_in_flight<1>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"loads-4", "Four loads per thread do as much as four times the threads", launch_in_flight<4>,
@@ -171,7 +250,7 @@ const LabRung rungs[] = {
 
 const LabTopic lab_copy_patterns = {
     "copy_patterns",
-    "Copy patterns: what an offset, a stride, narrow words and too few loads cost",
+    "Copy patterns: what an offset, a stride, random order, narrow words and too few loads cost",
     "elements",
     LAB_GB_PER_S,
     LAB_LADDER,
@@ -179,6 +258,7 @@ const LabTopic lab_copy_patterns = {
     .tested = lab_size(100000),
     .predicted_name = "sectors per request; for loads, KB in flight per multiprocessor",
     .counted = LAB_COUNTS_SECTORS,
-    .point_name = "offset, bytes; stride, words; threads per multiprocessor; streams",
+    .point_name =
+        "offset, bytes; stride, words; width of a block; threads per multiprocessor; streams",
     .metric = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
     .metric_name = "sectors per load"};

@@ -70,6 +70,9 @@ histogram --problem skewed --size 3000x65536|^2  coarse-bins .* right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^7  product .* right$
 copy_patterns --size 1024|^ 4  stride-4 +3 .* 11.64 .* 12.0 +11.6  right$
+copy_patterns --size 33333 --rung random-4|^7  random-4 .* 31.9 +31.9  right$
+copy_patterns --size 4001 --rung random-16|^8  random-16 .* right$
+copy_patterns --size 64000 --rung blocks-2d|^9  blocks-2d +8 .* 4.00 +4.00  right$
 divergence --size 64|^3  lane .* 32.0 +3[12].[0-9]  right$
 divergence --size 64|^7  loops-divergent .* 2.00 +[12].[0-9]+  right$
 constant --size 96|^2  read-only +32 .* right$
