@@ -11,7 +11,7 @@ cudaError_t lab_math_fast(const LabCall *call);
 
 namespace {
 
-enum { EXP, LOG, DIVISION, FUNCTIONS }; /* the topic's problems */
+enum { EXP, LOG, SIN, SQRT, DIVISION, FUNCTIONS }; /* the topic's problems */
 
 /* Calls per element: so many that arithmetic takes longer than moving the element's bytes. */
 constexpr int REPEATS = 256;
@@ -21,7 +21,9 @@ constexpr int MATH_THREADS = 256;
 /* The functions of CUDA C++; -use_fast_math replaces them by faster, less exact ones. */
 template <class T> __host__ __device__ inline T standard(int function, T x, T y) {
   if (function == EXP) return std::exp(x);
-  return function == LOG ? std::log(x) : x / y;
+  if (function == LOG) return std::log(x);
+  if (function == SIN) return std::sin(x);
+  return function == SQRT ? std::sqrt(x) : x / y;
 }
 
 struct Float {
