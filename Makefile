@@ -468,6 +468,8 @@ endif
 
 # The topic math of the lab teaches what -use_fast_math does.
 $(BUILD)/kernels/lab/math_fast.o: NVCC_FLAGS += -use_fast_math
+# A rung of the topic transfers computes on the CPU's cores.
+$(BUILD)/kernels/lab/transfers.o: NVCC_FLAGS += -Xcompiler -fopenmp
 
 -include $(shell find $(addprefix $(BUILD)/,src tests kernels emulated watched tanh) -name '*.d' 2>/dev/null)
 

@@ -115,6 +115,7 @@ typedef struct {
   void (*allowed)(const LabRange *range);
   bool pageable;  /* if the topic is on_host: the host's arrays are not pinned */
   bool uncounted; /* the emulator does not count the predicted quantity */
+  bool all_sizes; /* the rung is timed at all of the topic's sizes */
 } LabRung;
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
@@ -143,7 +144,8 @@ typedef struct {
   const LabRung *rungs; /* the ladder from its first rung to its last */
   int rung_count;
   /* All rungs are timed at the first size. At each other size these are timed: the last rung that
-     can run it, rungs that refuse the first size, and the libraries. A size of 0 ends the list. */
+     can run it, rungs that refuse the first size, the libraries and rungs with `all_sizes`. A size of
+     0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests choose each dimension from 1 to this value */
   /* Returns why a size is refused (a clause), or NULL if it is accepted. If the pointer `refuse` is

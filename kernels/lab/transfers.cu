@@ -123,6 +123,50 @@ template <int FIRST = 0, int END = STAGES> cudaError_t launch_whole(const LabCal
   return queue.finish();
 }
 
+/* Computes all outputs on the host before it returns: nothing is copied or launched. f stops where
+   y no longer changes, but the kernel always takes all steps, because they stand for longer work.
+ */
+cudaError_t launch_host(const LabCall *call) {
+  const float *h_x = (const float *)call->h_in[0];
+  float *h_y = (float *)call->h_out;
+#pragma omp parallel for if (call->size.dim[0] >= 4096) /* starting threads takes microseconds */
+  for (int64_t i = 0; i < call->size.dim[0]; i++) h_y[i] = f(h_x[i]);
+  return cudaSuccess;
+}
+
+/* Pins whole pages, as the arrays start inside a page. (The pages hold no other data.) */
+struct Registered {
+  static constexpr uintptr_t PAGE = 4096;
+  void *start;
+  cudaError_t status;
+
+  Registered(const void *array, size_t bytes)
+      : start((void *)((uintptr_t)array & ~(PAGE - 1))),
+        status(cudaHostRegister(start, round_up((uintptr_t)array + bytes, PAGE) - (uintptr_t)start,
+                                cudaHostRegisterDefault)) {
+  }
+  cudaError_t end() const {
+    return status == cudaSuccess ? cudaHostUnregister(start) : status;
+  }
+};
+
+/* Pins the arrays, does the work of `pinned`, and unpins them. It waits for the copies, because
+   they must not lose their memory. */
+cudaError_t launch_registered(const LabCall *call) {
+  const size_t bytes = sizeof(float) * (size_t)call->size.dim[0];
+  const Registered in(call->h_in[0], bytes), out(call->h_out, bytes);
+  cudaError_t status = cudaSuccess;
+  if (in.status == cudaSuccess && out.status == cudaSuccess) {
+    const cudaError_t launched = launch_whole(call), waited = cudaStreamSynchronize(call->stream);
+    status = launched == cudaSuccess ? waited : launched;
+  }
+  for (const Registered *array : {&in, &out}) {
+    const cudaError_t ended = array->end();
+    if (status == cudaSuccess) status = ended;
+  }
+  return status;
+}
+
 /* Copies in both directions at once and computes nothing. No rung can take less time. */
 cudaError_t launch_both_ways(const LabCall *call) {
   Queue queue(call, 1, 2);
@@ -134,12 +178,15 @@ cudaError_t launch_both_ways(const LabCall *call) {
 /* The number of chunks in rungs without a sweep. 32 chunks take the time of 34 stages. */
 constexpr int CHUNKS = 32;
 
-/* Queues chunk i on stream i % STREAMS. A stream runs the three stages of a chunk in order. */
-template <int STREAMS> cudaError_t launch_streams(const LabCall *call) {
+/* Queues chunk i on stream i % STREAMS. A stream runs the three stages of a chunk in order. The
+   host queues GROUP chunks at a time: the first stage of all of them, then the second, then the
+   third. */
+template <int STREAMS, int GROUP = 1> cudaError_t launch_streams(const LabCall *call) {
   Queue queue(call, CHUNKS, STREAMS);
-  for (int chunk = 0; chunk < queue.chunks.count; chunk++)
+  for (int first = 0; first < queue.chunks.count; first += GROUP)
     for (int stage = 0; stage < STAGES; stage++)
-      queue.add((Stage)stage, chunk, call->streams[chunk % STREAMS]);
+      for (int chunk = first; chunk < std::min(first + GROUP, queue.chunks.count); chunk++)
+        queue.add((Stage)stage, chunk, call->streams[chunk % STREAMS]);
   return queue.finish();
 }
 
@@ -157,12 +204,13 @@ template <int COUNT, int STREAMS> double predict(const LabCall *call) {
 }
 
 /* Uses one stream per stage. An event makes each stage of a chunk wait for the stage before it. The
-   trainer feeds its GPU in this way. */
-cudaError_t launch_roles(const LabCall *call) {
-  Queue queue(call, call->point, STAGES);
+   trainer feeds its GPU in this way. FORGOTTEN is the stage that does not wait, or STAGES. */
+template <int FORGOTTEN = STAGES> cudaError_t launch_roles(const LabCall *call) {
+  Queue queue(call, call->point ? call->point : CHUNKS, STAGES);
   for (int chunk = 0; chunk < queue.chunks.count; chunk++)
     for (int stage = 0; stage < STAGES; stage++) {
-      if (stage > 0) queue.after(call->streams[stage], call->streams[stage - 1]);
+      if (stage > 0 && stage != FORGOTTEN)
+        queue.after(call->streams[stage], call->streams[stage - 1]);
       queue.add((Stage)stage, chunk, call->streams[stage]);
     }
   return queue.finish();
@@ -177,19 +225,24 @@ const LabProblem problems[] = {
 
 const int64_t CHUNK_COUNTS[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
-template <int STREAMS> constexpr LabRung streams_rung(const char *name, const char *lesson) {
-  return {name, lesson, launch_streams<STREAMS>, predict<CHUNKS, STREAMS>, .work = work};
+template <int STREAMS, int GROUP = 1>
+constexpr LabRung streams_rung(const char *name, const char *lesson) {
+  return {name, lesson, launch_streams<STREAMS, GROUP>, predict<CHUNKS, STREAMS>, .work = work};
 }
 
 const LabRung rungs[] = {
     {"pageable", "Ordinary memory: the host first copies it into a pinned buffer of the driver",
      launch_whole<>, .work = work, .pageable = true},
     {"pinned", "Page-locked memory: a copy engine reads it by itself; two of three engines wait",
-     launch_whole<>, predict<1, 1>, .work = work},
+     launch_whole<>, predict<1, 1>, .work = work, .all_sizes = true},
+    {"registered",
+     "cudaHostRegister pins memory that is there already, but pinning and unpinning take longer "
+     "than the copies: do it once, not per copy",
+     launch_registered, .work = work, .pageable = true},
     {"copy-in", "The first stage alone: the link, host to device",
      launch_whole<COPY_IN, COPY_IN + 1>, .kind = LAB_PART, .work = work},
     {"compute", "The second stage alone: f is chosen so that it takes as long as a copy",
-     launch_whole<COMPUTE, COMPUTE + 1>, .kind = LAB_PART, .work = work},
+     launch_whole<COMPUTE, COMPUTE + 1>, .kind = LAB_PART, .work = work, .all_sizes = true},
     {"copy-out", "The third stage alone; the longest of the three stages counts as perfect",
      launch_whole<COPY_OUT, COPY_OUT + 1>, .kind = LAB_PART, .work = work},
     {"both-ways", "Both copies at once: the real bandwidth of the link in two directions",
@@ -200,23 +253,30 @@ const LabRung rungs[] = {
     streams_rung<4>(
         "streams-4",
         "With more streams than stages all engines work, except at the start and the end"),
+    streams_rung<4, 4>(
+        "breadth-first",
+        "Issued stage by stage instead of chunk by chunk: it mattered where all streams shared one "
+        "queue, until compute capability 3.5 gave each its own"),
+    {"forgotten-event",
+     "`roles` with 32 chunks, but kernels do not wait for their copies: nothing fails, and what "
+     "they compute is chance, so nobody checks it",
+     launch_roles<COMPUTE>, .kind = LAB_PART, .work = work},
     {"roles",
      "One stream per stage and one event per chunk: more chunks help, until the calls for each "
      "chunk cost more",
-     launch_roles, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)}};
+     launch_roles<>, predict<0, STAGES>, .work = work, LAB_ROWS(point, CHUNK_COUNTS)},
+    {"host", "The CPU's cores, without copies and launches: for a short array they are faster",
+     launch_host, .all_sizes = true}};
 
 } // namespace
 
 const LabTopic lab_transfers = {
-    "transfers",
-    "Copy in, compute, copy out: one after the other, or all at once",
-    "elements",
-    LAB_GB_PER_S,
-    LAB_LADDER,
-    .sizes = {lab_size(1 << 26)}, /* 256 MiB each way */
-    .tested = lab_size(1000003),
-    .on_host = true,
-    .predicted_name = "% of perfect, the time of one copy",
-    .point_name = "chunks",
+    "transfers", "Copy in, compute, copy out: one after the other, or all at once", "elements",
+    LAB_GB_PER_S, LAB_LADDER,
+    /* 256 MiB each way; then where the host is faster, and where it no longer is */
+    .sizes = {lab_size(1 << 26), lab_size(1 << 6), lab_size(1 << 8), lab_size(1 << 10),
+              lab_size(1 << 12), lab_size(1 << 14), lab_size(1 << 16), lab_size(1 << 20)},
+    .tested = lab_size(1000003), .on_host = true,
+    .predicted_name = "% of perfect, the time of one copy", .point_name = "chunks",
     .metric = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
     .metric_name = "multiply-add units busy, %: such a kernel overlaps with copies alone"};

@@ -60,7 +60,7 @@ typedef struct {
   bool times;       /* if true, times each rung whose result is not wrong */
   const char *rung; /* the only rung to run; NULL means all */
   bool last;     /* if true, runs only the last rung that can run this size, rungs that refuse the
-                    ladder's size, and the libraries */
+                    ladder's size, rungs of all sizes, and the libraries */
   bool guarded;  /* if true, puts guard bytes around each array, to detect writes out of bounds */
   uint64_t seed; /* seed of the inputs */
 } LabHow;

@@ -206,12 +206,12 @@ static bool is_refused(const LabArrays *a, const LabRung *rung) {
   return *lab_refusal(rung, &call).text != '\0';
 }
 
-/* With how->last, libraries are wanted, and the last rung that can run this size. So is a rung that
-   refuses the ladder's size, or the record would have no time of it. */
+/* With how->last, libraries are wanted, rungs of all sizes, and the last rung that can run this size.
+   So is a rung that refuses the ladder's size, or the record would have no time of it. */
 static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   const LabTopic *topic = a->topic;
   if (a->how->rung) return strcmp(rung->name, a->how->rung) == 0;
-  if (!a->how->last || rung->kind == LAB_LIBRARY) return true;
+  if (!a->how->last || rung->kind == LAB_LIBRARY || rung->all_sizes) return true;
   if (rung->kind != LAB_RUNG || is_refused(a, rung)) return false;
   LabArrays ladder = *a;
   ladder.call.size = topic->sizes[0];
