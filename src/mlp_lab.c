@@ -19,7 +19,7 @@ static const bool is_emulator = false;
 
 /* The options, and the state of a run. */
 typedef struct {
-  bool lists;
+  bool lists, device;
   const char *topic; /* NULL means all topics */
   const char *problem, *size, *rung, *json, *from;
   bool check, markdown;
@@ -52,11 +52,13 @@ static const OptionTable table = {
     "Usage: mlp-lab TOPIC [OPTION]...\n"
     "       mlp-lab all [OPTION]...\n"
     "       mlp-lab list [TOPIC]\n"
+    "       mlp-lab device [OPTION]...\n"
     "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
     "against a reference, times it, and compares it with the limits of this GPU and\n"
     "with a library.\n"
     "\n"
-    "  list                     list the topics, or the problems and rungs of a TOPIC\n",
+    "  list                     list the topics, or the problems and rungs of a TOPIC\n"
+    "  device                   show what this GPU can do, in theory and as measured\n",
     "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
     "for wrong usage.\n",
     rows, LENGTH(rows)};
@@ -71,11 +73,13 @@ static const json_t *find_table(const Lab *lab, const char *rung, const char *pr
   return NULL;
 }
 
-/* Reads the arguments that are not options: TOPIC, "all", "list" or "list TOPIC". */
+/* Reads the arguments that are not options: TOPIC, "all", "list", "list TOPIC" or "device". */
 static bool parse_words(int count, char **words, Lab *lab, Error *error) {
-  if (count == 0) return error_set(error, "name a topic, or 'all' or 'list'");
+  if (count == 0) return error_set(error, "name a topic, or 'all', 'list' or 'device'");
   lab->lists = strcmp(words[0], "list") == 0;
-  if (lab->lists ? count > 1 : strcmp(words[0], "all") != 0) lab->topic = words[lab->lists];
+  lab->device = strcmp(words[0], "device") == 0;
+  if (lab->lists ? count > 1 : !lab->device && strcmp(words[0], "all") != 0)
+    lab->topic = words[lab->lists];
   if (count > 1 + lab->lists)
     return error_set(error, "unexpected argument '%s'", words[1 + lab->lists]);
   if (!lab->topic || (!*lab_topics && !lab->from)) return true;
@@ -92,6 +96,8 @@ static bool parse_rest(Lab *lab, Error *error) {
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   if (lab->lists && (one || lab->json || lab->markdown || lab->check))
     return error_set(error, "'list' does not take options");
+  if (lab->device && (one || lab->check || lab->on == ON_EMULATED))
+    return error_set(error, "'device' takes only --json, --markdown and --from");
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
@@ -194,19 +200,21 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
 
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
-  const char *topic = lab->topic ? lab->topic : "all";
+  const char *topic = lab->topic ? lab->topic : "all", *word = lab->device ? "device" : topic;
   const bool fits = gpu_start && is_emulator == (lab->on == ON_EMULATED);
   Error reason;
   if (!lab->from &&
       !(fits ? gpu_start(&reason) : error_set(&reason, "this program was built without CUDA")))
-    return error_set(
-        error,
-        "%s; mlp-lab %s --from %s shows a recorded run, --on emulator checks and counts here",
-        reason.text, topic, SHOWN);
+    return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run%s", reason.text, word,
+                     SHOWN, lab->device ? "" : ", --on emulator checks and counts here");
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
                      !lab_machine(&lab->measured, !lab->check, error)))
     return false;
   record_print_machine(record, "The kernel lab", stdout, lab->markdown);
+  if (lab->device) {
+    lab_print_device(record, lab->markdown);
+    return standard_output_flush(error);
+  }
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)
     if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
   return true;

@@ -72,6 +72,32 @@ static LabTopic topic_of(const LabRung *rungs, int count) {
       count,    .sizes = {{{100, 10, 1}}}};
 }
 
+/* The values of a multiprocessor of an H100, and what CUDA's occupancy calculator says of it. */
+TEST(test_occupancy) {
+  const LabRoom has = {.threads = 2048, .registers = 65536, .shared = 228 << 10, .blocks = 32};
+  static const struct {
+    LabRoom takes;
+    int blocks;
+    double percent;
+    const char *limit;
+  } cases[] = {{{256, 24, 1024, 1}, 8, 100, "threads"},
+               {{256, 32, 1024, 1}, 8, 100, "threads, registers"},
+               {{256, 33, 1024, 1}, 6, 75, "registers"},      /* 1280 a warp, 48 warps */
+               {{256, 255, 1024, 1}, 1, 12.5, "registers"},   /* 8192 a warp, 8 warps */
+               {{128, 16, 49152 + 1024, 1}, 4, 25, "shared"}, /* 4 times 49 KB are 196 KB */
+               {{32, 16, 1024, 1}, 32, 50, "blocks"},
+               {{1024, 64, 1024, 1}, 1, 50, "registers"},
+               {{700, 16, 1024, 1}, 2, 68.75, "threads"}}; /* 22 warps, the last not whole */
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    const LabRoom fits = lab_fitting(&has, &cases[i].takes);
+    const int blocks =
+        (int)fmin(fmin(fits.threads, fits.registers), fmin(fits.shared, fits.blocks));
+    assert_int_equal(blocks, cases[i].blocks);
+    assert_close(lab_occupancy(&has, &cases[i].takes, blocks), cases[i].percent, 0);
+    assert_string_equal(lab_limit(&has, &cases[i].takes).text, cases[i].limit);
+  }
+}
+
 TEST(test_sizes) {
   const LabTopic copy_topic = topic_of(NULL, 0);
   LabSize size;

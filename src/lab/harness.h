@@ -40,6 +40,24 @@ LabSize lab_small_size(const LabTopic *topic);
 /* Returns a clause that says why the rung cannot run this call, or "" if it can. */
 ShortText lab_refusal(const LabRung *rung, const LabCall *call);
 
+/* ---- occupancy (record.c) ------------------------------------------------------------------- */
+
+/* What a multiprocessor has, or what a block takes of it. A block takes `registers` per thread.
+   Shared memory is in bytes. */
+typedef struct {
+  int threads, registers, shared, blocks;
+} LabRoom;
+
+/* Returns how many blocks would fit if only threads, only registers, ... were counted. Registers
+   are given to warps, 256 at a time, in each of four quarters of a multiprocessor; shared memory is
+   given to blocks, 128 bytes at a time (CUDA's occupancy calculator, from 7.5 on). */
+LabRoom lab_fitting(const LabRoom *has, const LabRoom *takes);
+/* Returns the names of what lets the fewest blocks fit, such as "registers" or "threads, shared".
+ */
+ShortText lab_limit(const LabRoom *has, const LabRoom *takes);
+/* Returns the warps of `blocks` blocks in percent of all warps that a multiprocessor can hold. */
+double lab_occupancy(const LabRoom *has, const LabRoom *takes, int blocks);
+
 /* ---- tables (record.c) ---------------------------------------------------------------------- */
 
 /* The words of the column "check". In a file, a row without a word is right. */
@@ -133,7 +151,7 @@ bool lab_measure(json_t *table, const LabTopic *topic, int problem, LabSize size
 
 /* Starts the GPU (measure/cuda/rung.h). */
 bool gpu_start(Error *error) LAB_CUDA;
-/* Adds the GPU to the record and, if `rates` is true, measures its ceilings. */
+/* Adds the GPU to the record and, if `rates` is true, its properties and measured ceilings. */
 bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
@@ -156,9 +174,14 @@ const json_t *lab_topic_line(const Record *record, const char *topic);
 
 /* Returns the ceiling that limits the topic's rates, or NULL if the record lacks it. */
 const json_t *lab_ceiling(const Record *record, const json_t *topic);
+/* Returns the ceiling of moved bytes (`moves` is true) or of operations, or NULL. */
+const json_t *lab_roof(const Record *record, const json_t *topic, bool moves);
 
 /* ---- reports (report.c) --------------------------------------------------------------------- */
 
 /* Prints a problem's ladder with the rungs' lessons, then the other sizes. Skips lessons that an
    earlier ladder of the topic has. */
 void lab_print(const Record *record, const char *topic, const char *problem, bool markdown);
+
+/* Prints the device's properties, and its ceilings in theory and as measured. */
+void lab_print_device(const Record *record, bool markdown);

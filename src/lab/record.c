@@ -2,9 +2,12 @@
 #include "lab/harness.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/sizes.h"
 
 /* A program that was built without CUDA has this empty list of topics. */
 LAB_CUDA const LabTopic *const lab_topics[] = {NULL};
@@ -106,10 +109,53 @@ const json_t *lab_topic_line(const Record *record, const char *topic) {
   return record_find(record, "topic", "topic", topic);
 }
 
+static const char *const moved = "copy on the GPU, read + write",
+                         *const moved_from_host = "copy to the GPU, pinned",
+                         *const computed = "float32 multiply-adds alone";
+
+const json_t *lab_roof(const Record *record, const json_t *topic, bool moves) {
+  const bool on_host = number_of(topic, "on_host") > 0;
+  const char *name = on_host ? moved_from_host : moved;
+  return record_find(record, "ceiling", "name", moves ? name : computed);
+}
+
 const json_t *lab_ceiling(const Record *record, const json_t *topic) {
-  const bool on_host = number_of(topic, "on_host") > 0, moves = text_is(topic, "unit", "GB/s");
-  const char *name = moves ? "copy on the GPU, read + write" : "float32 multiply-adds alone";
-  return record_find(record, "ceiling", "name", on_host ? "copy to the GPU, pinned" : name);
+  return lab_roof(record, topic, text_is(topic, "unit", "GB/s"));
+}
+
+enum { WARP = 32, QUARTERS = 4, REGISTERS_AT_ONCE = 256, SHARED_AT_ONCE = 128 };
+
+LabRoom lab_fitting(const LabRoom *has, const LabRoom *takes) {
+  const int warps = (takes->threads + WARP - 1) / WARP,
+            registers = (int)round_up((size_t)(takes->registers * WARP), REGISTERS_AT_ONCE),
+            shared = (int)round_up((size_t)takes->shared, SHARED_AT_ONCE);
+  return (LabRoom){.threads = has->threads / (warps * WARP),
+                   .registers = QUARTERS * (has->registers / QUARTERS / registers) / warps,
+                   .shared = shared ? has->shared / shared : INT_MAX,
+                   .blocks = has->blocks};
+}
+
+ShortText lab_limit(const LabRoom *has, const LabRoom *takes) {
+  const LabRoom fitting = lab_fitting(has, takes);
+  const struct {
+    const char *name;
+    int blocks;
+  } limits[] = {{"threads", fitting.threads},
+                {"registers", fitting.registers},
+                {"shared", fitting.shared},
+                {"blocks", fitting.blocks}};
+  ShortText text = {""};
+  int least = INT_MAX;
+  for (size_t i = 0; i < LENGTH(limits); i++) least = min_int(least, limits[i].blocks);
+  for (size_t i = 0; i < LENGTH(limits); i++)
+    if (limits[i].blocks == least)
+      text_append(text.text, "%s%s", *text.text ? ", " : "", limits[i].name);
+  return text;
+}
+
+double lab_occupancy(const LabRoom *has, const LabRoom *takes, int blocks) {
+  const int warps = (takes->threads + WARP - 1) / WARP;
+  return 100.0 * blocks * warps * WARP / has->threads;
 }
 
 /* Returns the rung with this name, or NULL. Sets *number to its place in the topic, from 1. */
@@ -135,8 +181,13 @@ static double ms_of(const json_t *rows, const char *kind, bool best) {
 static bool complete(const Record *record, json_t *table, Error *error) {
   const json_t *topic = lab_topic_line(record, text_of(table, "topic")),
                *rows = json_object_get(table, "rows");
-  const double amount = number_of(table, text_is(topic, "unit", "GB/s") ? "bytes" : "operations"),
-               ceiling = number_of(lab_ceiling(record, topic), "value");
+  const json_t *ceiling = lab_ceiling(record, topic);
+  const double bytes = number_of(table, "bytes"), operations = number_of(table, "operations"),
+               amount = text_is(topic, "unit", "GB/s") ? bytes : operations,
+               theory = number_of(record_find(record, "theory", "name", text_of(ceiling, "name")),
+                                  "value"),
+               moves = number_of(lab_roof(record, topic, true), "value"),
+               computes = number_of(lab_roof(record, topic, false), "value");
   foreach_in (row, rows) {
     size_t number;
     json_t *rung = find_rung(topic, text_of(row, "rung"), &number);
@@ -151,9 +202,14 @@ static bool complete(const Record *record, json_t *table, Error *error) {
   foreach_in (row, rows) {
     const double ms = number_of(row, "ms"), rate = amount / ms / 1e6;
     record_number(row, "rate", rate);
-    record_number(row, "percent", 100 * rate / ceiling);
+    record_number(row, "percent", 100 * rate / number_of(ceiling, "value"));
+    record_number(row, "percent_theory", 100 * rate / theory);
     record_number(row, "times_first", first / ms);
     record_number(row, "times_library", library / ms);
+    if (isnan(ms)) continue;
+    record_number(row, "intensity", operations / bytes);
+    record_number(row, "ms_bytes", bytes / moves / 1e6);
+    record_number(row, "ms_operations", operations / computes / 1e6);
   }
   return true;
 }
@@ -224,6 +280,7 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
 
 bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
-         ((record_first(record, "machine") && record_first(record, "table")) ||
+         ((record_first(record, "machine") &&
+           (record_first(record, "table") || record_first(record, "device"))) ||
           error_set(error, "%s is no record of mlp-lab: it has no results", path));
 }

@@ -28,9 +28,15 @@ static const TableColumn columns[] = {
     {"ms", .key = "ms", .small = "%.5f"},
     {NULL, .key = "rate"},
     {"% ceiling", .key = "percent", .format = "%.1f"},
+    {"% theory", .key = "percent_theory", .format = "%.1f"},
     {"x first", .key = "times_first", .in = LADDER},
     {"x library", .key = "times_library"},
+    {"op/byte", .key = "intensity"},
+    {"ms bytes", .key = "ms_bytes", .small = "%.5f"},
+    {"ms op", .key = "ms_operations", .small = "%.5f"},
     {"blocks/SM", .key = "blocks_per_sm", .format = "%.0f", .in = LADDER},
+    {"% warps", .key = "occupancy", .format = "%.0f", .in = LADDER},
+    {"limit", .left = true, .key = "limit", .in = LADDER},
     {"regs", .key = "registers", .format = "%.0f", .in = LADDER},
     {"local", .key = "local_bytes", .format = "%.0f", .in = LADDER},
     {"MB", .key = "moved_mb"},
@@ -150,4 +156,37 @@ void lab_print(const Record *record, const char *topic, const char *problem, boo
     if (*text_of(table, "reason")) printf("\n%s.\n", text_of(table, "reason"));
   free(l.rows.of);
   free(l.others.of);
+}
+
+void lab_print_device(const Record *record, bool markdown) {
+  static const TableColumn properties[] = {{"property", .left = true, .key = "name"},
+                                           {"value", .key = "value", .format = "%.0f"},
+                                           {"unit", .left = true, .key = "unit"}};
+  static const TableColumn limits[] = {{"limit", .left = true, .key = "name"},
+                                       {"theory", .key = "theory"},
+                                       {"measured", .key = "value"},
+                                       {"unit", .left = true, .key = "unit"},
+                                       {"% theory", .key = "percent", .format = "%.1f"}};
+  const Table table = {.file = stdout, .markdown = markdown};
+  Lines shown = {NULL, 0};
+  json_t *rows = json_array();
+  foreach_of (line, record, "device", NULL) lines_add(&shown, line);
+  if (shown.count > 0) {
+    putchar('\n');
+    table_print(&table, properties, LENGTH(properties), &shown);
+  }
+  free(shown.of);
+  shown = (Lines){NULL, 0};
+  foreach_of (line, record, "ceiling", NULL) {
+    const json_t *theory = record_find(record, "theory", "name", text_of(line, "name"));
+    json_t *row = json_copy((json_t *)line);
+    record_number(row, "theory", number_of(theory, "value"));
+    record_number(row, "percent", 100 * number_of(line, "value") / number_of(theory, "value"));
+    json_array_append_new(rows, row);
+    lines_add(&shown, row);
+  }
+  putchar('\n');
+  table_print(&table, limits, LENGTH(limits), &shown);
+  free(shown.of);
+  json_decref(rows);
 }

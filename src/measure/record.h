@@ -3,7 +3,9 @@
    without a GPU. The kinds of lines, and their keys:
 
      machine  device, driver, cores, date, command, sources (a digest), name (what was measured)
-     ceiling  name, value, unit: a limit of the device
+     ceiling  name, value, unit: a measured limit of the device
+     theory   name (of a ceiling), value, unit: the same limit as clocks and widths allow it
+     device   name, value, unit: a property of the device
      peers    name (the versions of PyTorch and JAX), command
      epoch    hidden, batch, networks (trained at once), precision, fusion or peer; also the times
               of one network's epoch or, if nothing was measured, the reason

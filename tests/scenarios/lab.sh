@@ -9,6 +9,30 @@ prints 1 '^## vector, saxpy: ' vector --problem saxpy --from "$record" --markdow
 printed 0 'vector, fill: '
 prints 1 '^transfers ' list --from "$record"
 
+case_ 'what the device can do is shown beside what it does'
+cat >device.json <<'END'
+{"case":"machine","device":"G"}
+{"case":"device","name":"memory bus","value":5120,"unit":"bits"}
+{"case":"theory","name":"copy on the GPU, read + write","value":3200,"unit":"GB/s"}
+{"case":"ceiling","name":"copy on the GPU, read + write","value":2400,"unit":"GB/s"}
+{"case":"ceiling","name":"float32 multiply-adds alone","value":60000,"unit":"GFLOP/s"}
+{"case":"topic","topic":"t","title":"T","dims":"n","unit":"GB/s","rungs":[{"rung":"r","kind":"rung","lesson":"L"}]}
+{"case":"table","topic":"t","problem":"","size":"10","bytes":1.2e9,"operations":6e8,"rows":[{"rung":"r","ms":1,"occupancy":50,"limit":"registers"}]}
+END
+prints 1 '^memory bus +5120  bits$' device --from device.json
+printed 1 '^copy on the GPU, read . write +3200 +2400  GB/s +75[.]0$'
+printed 1 '^float32 multiply-adds alone +- +60000  GFLOP/s +-$'
+# 1200 GB/s are half of the measured ceiling; 1.2 GB take 0.5 ms, and 0.6 GFLOP 0.01 ms
+prints 1 '% theory .* op/byte +ms bytes +ms op +% warps  limit' t --from device.json
+printed 1 '^1  r +1[.]00 +1200 +50[.]0 +37[.]5 +1[.]00 +0[.]50 +0[.]50 +0[.]01000 +50  registers +right$'
+head -2 device.json >bare.json
+prints 1 '^memory bus ' device --from bare.json
+refusals 2 <<END
+'device' takes only --json, --markdown and --from|device --check
+'device' takes only --json, --markdown and --from|device --on emulator
+unexpected argument 'reduce'|device reduce
+END
+
 case_ 'what is no record is refused'
 machine='{"case":"machine","device":"G"}'
 printf '%s\n' "$machine" '{"case":"table","topic":"t","rows":[]}' >strange
@@ -82,7 +106,7 @@ END
   commands=$(grep -oE '`\./mlp-lab [^`]*`' "$TOP/docs/seeds.md" | tr -d '`' | sort -u)
   [ "$(wc -l <<<"$commands")" -ge 15 ]
   while read -r _ topic words; do
-    case $topic in math | transfers) continue ;; esac
+    case $topic in math | transfers | device) continue ;; esac
     "$MLP" list "$topic" --on emulator >listed
     for kind in problem rung; do
       name=$(grep -oE -- "--$kind [a-z0-9-]+" <<<"$words" | cut -d' ' -f2) || continue

@@ -4,11 +4,13 @@
 #include <math.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include "base/sizes.h"
 #include "measure/cuda/rung.h"
 
 bool lab_machine(Record *record, bool rates, Error *error) {
   return gpu_add_machine(record, NULL, error) &&
-         (!rates || ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error));
+         (!rates || (theory_add(record, error) &&
+                     ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error)));
 }
 
 ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {
@@ -19,12 +21,30 @@ ShortText lab_watch(const LabArrays *a, const LabRow *row, bool starts) {
 
 cudaError_t lab_add_occupancy(const LabRow *row, const LabRecord *record) {
   struct cudaFuncAttributes kernel;
-  int blocks;
+  LabRoom has;
+  int blocks, device, reserved;
   if (!record->kernel) return cudaSuccess;
+  TRY(cudaGetDevice(&device));
   TRY(cudaFuncGetAttributes(&kernel, record->kernel));
   TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, record->kernel, (int)record->threads,
                                                     record->shared));
+  const struct {
+    int *value;
+    enum cudaDeviceAttr attribute;
+  } of_device[] = {{&has.threads, cudaDevAttrMaxThreadsPerMultiProcessor},
+                   {&has.registers, cudaDevAttrMaxRegistersPerMultiprocessor},
+                   {&has.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor},
+                   {&has.blocks, cudaDevAttrMaxBlocksPerMultiprocessor},
+                   {&reserved, cudaDevAttrReservedSharedMemoryPerBlock}};
+  for (size_t i = 0; i < LENGTH(of_device); i++)
+    TRY(cudaDeviceGetAttribute(of_device[i].value, of_device[i].attribute, device));
+  const LabRoom takes = {.threads = (int)record->threads,
+                         .registers = kernel.numRegs,
+                         .shared = (int)(kernel.sharedSizeBytes + record->shared) + reserved,
+                         .blocks = 1};
   record_number(row->line, "blocks_per_sm", blocks);
+  record_number(row->line, "occupancy", lab_occupancy(&has, &takes, blocks));
+  record_text(row->line, "limit", lab_limit(&has, &takes).text);
   record_number(row->line, "registers", kernel.numRegs);
   if (kernel.localSizeBytes) record_number(row->line, "local_bytes", (double)kernel.localSizeBytes);
   return cudaSuccess;

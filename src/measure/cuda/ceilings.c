@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "kernels.h"
 
 enum { PINNED_BYTES = 64 << 20, LEAST_BYTES = 1 << 27 };
@@ -66,6 +67,15 @@ static cudaError_t open_stand(Stand *s) {
   return cudaMemset(s->d_from, 0x5a, s->bytes);
 }
 
+static void add_value(Record *record, const char *kind, const char *name, double value,
+                      const char *unit) {
+  json_t *line = record_line(kind);
+  record_text(line, "name", name);
+  record_number(line, "value", value);
+  record_text(line, "unit", unit);
+  record_add(record, line);
+}
+
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
   Stand s = {.which = first, .stamp = 1};
   Stats seconds;
@@ -79,16 +89,65 @@ bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error) {
            cuda_done(cudaDeviceSynchronize(), "clearing", error) &&
            rung_time(&rung, RUNG_SAMPLES, &seconds, error);
     if (!good) break;
-    json_t *line = record_line("ceiling");
-    record_text(line, "name", rung.name);
-    record_number(line, "value",
-                  *rung.unit == 'u' ? 1e6 * seconds.median / rung.amount
-                                    : rung.amount / seconds.median / 1e9);
-    record_text(line, "unit", rung.unit);
-    record_add(record, line);
+    add_value(record, "ceiling", rung.name,
+              *rung.unit == 'u' ? 1e6 * seconds.median / rung.amount
+                                : rung.amount / seconds.median / 1e9,
+              rung.unit);
   }
   cudaFree(s.d_from);
   cudaFree(s.d_to);
   cudaFreeHost(s.h_from);
   return good;
+}
+
+/* The properties that programs report, each with its unit and how many units one is. */
+static const struct {
+  enum cudaDeviceAttr attribute;
+  const char *name, *unit;
+  double scale;
+} properties[] = {
+    {cudaDevAttrMultiProcessorCount, "multiprocessors", "", 1},
+    {cudaDevAttrClockRate, "highest clock", "MHz", 1e-3},
+    {cudaDevAttrMemoryClockRate, "highest memory clock", "MHz", 1e-3},
+    {cudaDevAttrGlobalMemoryBusWidth, "memory bus", "bits", 1},
+    {cudaDevAttrL2CacheSize, "L2 cache", "KB", 1.0 / 1024},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, "threads per multiprocessor", "", 1},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, "blocks per multiprocessor", "", 1},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, "registers per multiprocessor", "", 1},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, "shared memory per multiprocessor", "KB",
+     1.0 / 1024},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, "shared memory per block", "KB", 1.0 / 1024},
+};
+enum { MULTIPROCESSORS, CLOCK, MEMORY_CLOCK, BUS, PROPERTIES = LENGTH(properties) };
+
+/* Returns how many float32 multiply-adds a multiprocessor does in a cycle (CUDA Programming Guide,
+   throughput of arithmetic instructions). */
+static int cores_of(int capability) {
+  return capability < 86 ? 64 : 128;
+}
+
+static cudaError_t add_theory(Record *record) {
+  int device, major, minor;
+  double value[PROPERTIES];
+  TRY(cudaGetDevice(&device));
+  TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  for (int i = 0; i < PROPERTIES; i++) {
+    int number;
+    TRY(cudaDeviceGetAttribute(&number, properties[i].attribute, device));
+    value[i] = number * properties[i].scale;
+    add_value(record, "device", properties[i].name, value[i], properties[i].unit);
+  }
+  const int cores = cores_of(10 * major + minor);
+  add_value(record, "device", "float32 cores per multiprocessor", cores, "");
+  /* Memory moves bits at both edges of its clock. MHz x bytes is MB/s. */
+  const double copy = 2 * value[MEMORY_CLOCK] * value[BUS] / 8 / 1e3,
+               fma = 2 * value[MULTIPROCESSORS] * cores * value[CLOCK] / 1e3;
+  if (copy > 0) add_value(record, "theory", ceilings[CEILING_COPY].name, copy, "GB/s");
+  if (fma > 0) add_value(record, "theory", ceilings[CEILING_FMA].name, fma, "GFLOP/s");
+  return cudaSuccess;
+}
+
+bool theory_add(Record *record, Error *error) {
+  return cuda_done(add_theory(record), "asking for the device's properties", error);
 }

@@ -43,3 +43,7 @@ typedef enum {
 
 /* Measures ceilings first to end - 1 and adds a line for each ceiling. Stops at a failure. */
 bool ceilings_add(Record *record, Ceiling first, Ceiling end, Error *error);
+
+/* Adds lines for the device's properties, and for the theory of the ceilings CEILING_COPY and
+   CEILING_FMA. Leaves out the theory of a clock that the driver does not tell. */
+bool theory_add(Record *record, Error *error);
