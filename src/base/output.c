@@ -373,16 +373,25 @@ bool output_is_in_place(const char *path) {
   return find_place(path, &place) && is_in_place(&place) && !S_ISDIR(place.status.st_mode);
 }
 
-/* Sets the message from errno. Sets error->unread if `file` is stdout and its pipe is closed. */
-static bool not_written(const char *what, const FILE *file, Error *error) {
-  const bool unread = file == stdout && errno == EPIPE;
-  error_set(error, "cannot write %s: %s", what, strerror(errno));
-  if (error) error->unread = unread;
+/* Sets the message from errno. Sets error->unread if the file is standard output, under this name or
+   another such as /dev/fd/1, and its pipe is closed. */
+static bool not_written(const char *path, const FILE *file, Error *error) {
+  const int cause = errno;
+  struct stat stream, named;
+  const bool is_stream =
+      file == stdout || (fstat(STDOUT_FILENO, &stream) == 0 && stat(path, &named) == 0 &&
+                         is_same_file(&stream, &named));
+  error_set(error, "cannot write %s: %s", path, strerror(cause));
+  if (error) error->unread = is_stream && cause == EPIPE;
   return false;
 }
 
 bool atomic_file_failed(const AtomicFile *output, Error *error) {
   return not_written(output->path, output->file, error);
+}
+
+bool line_file_failed(const LineFile *lines, Error *error) {
+  return not_written(lines->path, lines->file, error);
 }
 
 static bool not_opened(const char *path, Error *error) {
@@ -526,7 +535,7 @@ bool line_file_close(LineFile *lines, Error *error) {
   const int failed = lines->file              ? fclose(lines->file)
                      : lines->descriptor >= 0 ? close(lines->descriptor)
                                               : 0;
-  return failed == 0 || not_written(lines->path, lines->file, error);
+  return failed == 0 || line_file_failed(lines, error);
 }
 
 /* ---- standard output ------------------------------------------------------------------------ */

@@ -92,6 +92,9 @@ bool line_file_open(LineFile *lines, const char *path, Error *error);
    pipe until a signal comes. */
 bool line_file_begin(LineFile *lines, bool replace, int *last, Error *error);
 
+/* Sets *error to "cannot write PATH" and errno's reason, and returns false. */
+bool line_file_failed(const LineFile *lines, Error *error);
+
 /* Closes the file and, if line_file_open created it and line_file_begin was not called, removes it.
    Returns false if the file could not be written. */
 bool line_file_close(LineFile *lines, Error *error);

@@ -18,10 +18,6 @@ static double count_of(uint64_t rows) {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static bool fail(const TrainLog *log, Error *error) {
-  return error_set(error, "cannot write %s: %s", log->path, strerror(errno));
-}
-
 /* Writes the beginning of a new log, or ends the last line of an old log. */
 static bool begin(TrainLog *log, Error *error) {
   int last;
@@ -43,7 +39,7 @@ bool train_log_open(TrainLog *log, const char *path, bool append, Error *error) 
 static bool end_line(const TrainLog *log, Error *error) {
   FILE *file = log->lines.file;
   fputs(log->csv ? "\n" : "}\n", file);
-  return (fflush(file) == 0 && !ferror(file)) || fail(log, error);
+  return (fflush(file) == 0 && !ferror(file)) || line_file_failed(&log->lines, error);
 }
 
 bool train_log_close(TrainLog *log, Error *error) {
@@ -67,7 +63,7 @@ bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Err
   if (!*log->path) return true;
   if (!log->lines.file && !begin(log, error)) return false;
   FILE *file = log->lines.file;
-  if (log->csv) return fflush(file) == 0 || fail(log, error);
+  if (log->csv) return fflush(file) == 0 || line_file_failed(&log->lines, error);
   fputs("{\"kind\": \"run\"", file);
   field(file, "version", MLP_TRAIN_VERSION, true);
   field(file, "device-in-use", engine->device, true);

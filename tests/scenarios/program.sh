@@ -53,8 +53,11 @@ while read -r words; do
   done
 done <<END
 $T --epochs 3
+$T --epochs 3 --quiet --log /dev/stdout
+$T --epochs 3 --quiet --log /proc/self/fd/9
 --help
 --load one.st --device cpu --predict test.csv
+--load one.st --device cpu --predict test.csv --output /dev/fd/1
 --load one.st --device cpu --evaluate --test test.csv
 END
 
