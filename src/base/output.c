@@ -373,8 +373,8 @@ bool output_is_in_place(const char *path) {
   return find_place(path, &place) && is_in_place(&place) && !S_ISDIR(place.status.st_mode);
 }
 
-/* Sets the message from errno. Sets error->unread if the file is standard output, under this name or
-   another such as /dev/fd/1, and its pipe is closed. */
+/* Sets the message from errno. Sets error->unread if the file is standard output, under this name
+   or another such as /dev/fd/1, and its pipe is closed. */
 static bool not_written(const char *path, const FILE *file, Error *error) {
   const int cause = errno;
   struct stat stream, named;

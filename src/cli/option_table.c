@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
+#include "base/sizes.h"
+#include "data/idx.h"
 
 /* Ends the program if the stack is too small. The stacks of OpenMP's threads have the same limit.
    Runs before main, because even main's frame might not fit. */
@@ -169,7 +171,25 @@ int option_table_files(const OptionTable *table, const void *options,
   return count;
 }
 
+bool option_files_check(const NamedFile *files, int count, Error *error) {
+  char path[IDX_LABELS];
+  NamedFile *all = make_array(all, 2 * (size_t)count + 1);
+  if (!all) return error_too_large(error, "out of memory");
+  bool good = true;
+  int total = count;
+  for (int f = 0; good && f < count; f++) {
+    all[f] = files[f];
+    if (!files[f].path || files[f].written || !idx_labels_exist(files[f].path, path)) continue;
+    all[total] = (NamedFile){files[f].option, strdup(path), false, false};
+    good = all[total++].path || error_too_large(error, "out of memory");
+  }
+  good = good && same_file_check(all, total, error);
+  while (total > count) free((char *)all[--total].path);
+  free(all);
+  return good;
+}
+
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error) {
   NamedFile list[OPTION_FILES];
-  return same_file_check(list, option_table_files(table, options, list), error);
+  return option_files_check(list, option_table_files(table, options, list), error);
 }

@@ -123,5 +123,8 @@ enum { OPTION_FILES = 64 }; /* maximum number of files that a table can name */
 /* Lists the files that the options name, for same_file_check. Returns the number of files. */
 int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);
 
+/* Is same_file_check for the files and the labels that are read with those that are IDX files. */
+bool option_files_check(const NamedFile *files, int count, Error *error);
+
 /* Returns false if a file would be both read and written, or written twice. */
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error);

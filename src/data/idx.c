@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/sizes.h"
@@ -10,6 +11,9 @@
 /* An IDX file begins with two zero bytes, the type of its values and the number of dimensions. Then
    comes each dimension as 4 bytes, the most significant first. */
 enum { BYTES = 8, DIMENSION = 4, LABELS = 1, PICTURES = 3, HEADER = 4 + 3 * DIMENSION };
+
+#define OTHER_TYPES "\x09\x0b\x0c\x0d\x0e" /* signed bytes, int16, int32, float32, float64 */
+#define LABELS_BEGIN "\0\0\10\1"           /* the first four bytes of a file of labels */
 
 enum { SIDE_MOST = 4096, DIGITS = 4 /* characters of a value and its separator, at most */ };
 
@@ -41,7 +45,7 @@ bool idx_labels_path(const char *pictures, char path[IDX_PATH]) {
 static bool take_labels(Idx *idx, Source *source, const char *pictures, Error *error) {
   uint8_t header[4 + DIMENSION], more;
   const bool is_labels = source_read(source, (char *)header, sizeof header) == sizeof header &&
-                         memcmp(header, "\0\0\10\1", 4) == 0;
+                         memcmp(header, LABELS_BEGIN, 4) == 0;
   if (*source->error.text) return error_set(error, "%s", source->error.text);
   if (!is_labels) return error_set(error, "%s is not an IDX file of labels", source->name);
   if (number_at(header + 4) != idx->rows)
@@ -52,15 +56,33 @@ static bool take_labels(Idx *idx, Source *source, const char *pictures, Error *e
   const size_t count = source_read(source, (char *)idx->labels, idx->rows);
   if (*source->error.text) return error_set(error, "%s", source->error.text);
   return (count == idx->rows && source_read(source, (char *)&more, 1) == 0) ||
-         error_set(error, "%s does not end after its %u labels", source->name, idx->rows);
+         error_set(error, "%s %s its %u labels", source->name,
+                   count < idx->rows ? "ends before the end of" : "does not end after", idx->rows);
+}
+
+/* Sets `path` to the file of labels that lies beside the pictures. Returns false if there is none.
+ */
+static bool find_beside(const char *pictures, char path[IDX_LABELS]) {
+  if (!idx_labels_path(pictures, path)) return false;
+  if (access(path, F_OK) != 0) strcat(path, ".gz");
+  return access(path, F_OK) == 0;
+}
+
+bool idx_labels_exist(const char *pictures, char path[IDX_LABELS]) {
+  char begin[4] = "";
+  struct stat status;
+  if (!find_beside(pictures, path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+    return false;
+  FILE *file = fopen(path, "re");
+  const bool read = file && fread(begin, 1, sizeof begin, file) == sizeof begin;
+  if (file) fclose(file);
+  return read && (memcmp(begin, LABELS_BEGIN, 4) == 0 || memcmp(begin, "\x1f\x8b", 2) == 0);
 }
 
 /* Reads the labels that lie beside the pictures, if there are any. */
 static bool find_labels(Idx *idx, const char *pictures, Error *error) {
-  char path[IDX_PATH + 3];
-  if (!idx_labels_path(pictures, path)) return true;
-  if (access(path, F_OK) != 0) strcat(path, ".gz");
-  if (access(path, F_OK) != 0) return true;
+  char path[IDX_LABELS];
+  if (!find_beside(pictures, path)) return true;
   Source *source = malloc(sizeof *source);
   if (!source) return error_set(error, "no memory to read %s", path);
   const bool good = source_open(source, path, error) && take_labels(idx, source, pictures, error);
@@ -76,7 +98,10 @@ bool idx_open(Idx *idx, Source *source, Error *error) {
   if (!idx->line) return error_set(error, "no memory to read %s", source->name);
   idx->length = source_read(source, idx->line, HEADER);
   const uint8_t *header = (const uint8_t *)idx->line;
-  if (idx->length < 4 || header[0] || header[1] || header[2] != BYTES) return true;
+  if (idx->length < 4 || header[0] || header[1]) return true;
+  if (header[2] && memchr(OTHER_TYPES, header[2], sizeof OTHER_TYPES))
+    return error_set(error, "%s is an IDX file, but its values are not bytes", source->name);
+  if (header[2] != BYTES) return true;
   if (header[3] == LABELS)
     return error_set(error, "%s is an IDX file of labels: give the file of its pictures",
                      source->name);

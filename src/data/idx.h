@@ -32,8 +32,13 @@ size_t idx_read(Idx *idx, Source *source, char *bytes, size_t size);
 
 void idx_close(Idx *idx);
 
-enum { IDX_PATH = 4096 };
+enum { IDX_PATH = 4096, IDX_LABELS = IDX_PATH + 3 /* with ".gz" */ };
 
 /* Sets `path` to the name under which the labels of the pictures `pictures` are expected, without
    ".gz". Returns false if the name does not say that the file holds pictures. */
 bool idx_labels_path(const char *pictures, char path[IDX_PATH]);
+
+/* Sets `path` to the existing file of labels that is read with the pictures `pictures`, if they are
+   an IDX file, so that no output replaces it. Returns false if there is none: a file by that name
+   that holds something else may be replaced. */
+bool idx_labels_exist(const char *pictures, char path[IDX_LABELS]);

@@ -57,5 +57,28 @@ fails 1 'lone-images-idx3-ubyte ends before the end of its 20 pictures' $T --tra
 fails 1 'lone-images-idx3-ubyte does not end after its 20 pictures' $T --train lone-images-idx3-ubyte
 { cat some-labels-idx1-ubyte; echo; } >lone-labels-idx1-ubyte
 fails 1 'lone-labels-idx1-ubyte does not end after its 20 labels' $T --train lone-images-idx3-ubyte
+head -c -1 some-labels-idx1-ubyte >lone-labels-idx1-ubyte
+fails 1 'lone-labels-idx1-ubyte ends before the end of its 20 labels' $T --train lone-images-idx3-ubyte
 big_endian 2051 1 65 64 >lone-images-idx3-ubyte
 fails 1 'holds 1 pictures of 65 x 64 pixels: at least 1 picture of 1 to 4096 pixels' $T --train lone-images-idx3-ubyte
+
+case_ 'no output replaces the labels that are read with pictures'
+mkdir both
+cp some-images-idx3-ubyte some-labels-idx1-ubyte both
+ln -s some-labels-idx1-ubyte both/log.csv
+ln -s both/some-labels-idx1-ubyte link.png
+train='--device cpu --test none --epochs 1 --train both/some-images-idx3-ubyte'
+for output in '--save both/some-labels-idx1-ubyte' '--log both/log.csv' '--plot link.png'; do
+  refuses 2 "$output and --train both/some-labels-idx1-ubyte are the same file: give" $train $output
+done
+gzip both/some-images-idx3-ubyte both/some-labels-idx1-ubyte
+ln -sf both/some-labels-idx1-ubyte.gz link.png
+ln -s link.png labels
+refuses 2 "--plot link.png and --train both/some-labels-idx1-ubyte.gz are the same file" $train.gz --plot link.png
+refuses 2 'are the same file' --device cpu --load ten.st --predict both/some-images-idx3-ubyte.gz --output labels
+gunzip both/some-labels-idx1-ubyte.gz
+same both/some-labels-idx1-ubyte some-labels-idx1-ubyte
+cp test.csv images.csv # is no IDX file, so a file like this has no part in it
+cp test.csv labels.csv
+run $T --epochs 1 --classes 2 --train images.csv --log labels.csv
+[ $status = 0 ] || die "$(cat err)"
