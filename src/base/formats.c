@@ -20,7 +20,8 @@
   { CURE, CURE, CURE }
 
 /* The known formats. `begins` is a shell pattern for a file's start, in which \x7f stands for a
-   zero byte. The first match wins, so a row for a special case stands before the general one. */
+   zero byte. The first match wins, so a row for a special case stands before the general one. A
+   pattern must not match the header of a CSV file, whose first word may be MATLAB or [label]. */
 static const struct {
   const char *begins, *what;
   const char *cure[FORMATS_WANTED]; /* what to do, by what was wanted; NULL accepts the format */
@@ -45,18 +46,19 @@ static const struct {
     {"\x89PNG*", "a PNG picture", {CLASSIFY, CLASSIFY}},
     {"\xff\xd8\xff*", "a JPEG picture", {CLASSIFY, CLASSIFY}},
     {"BM????\x7f\x7f\x7f\x7f*", "a BMP picture", {CLASSIFY, CLASSIFY}},
-    {"GIF8[79]a*", "a GIF picture", EVERY(TO_PNG " for --classify")},
+    {"GIF8[79]a??????\x7f*", "a GIF picture", EVERY(TO_PNG " for --classify")},
     {"II[*]\x7f*", "a TIFF picture", EVERY(TO_PNG " for --classify")},
     {"MM\x7f[*]*", "a TIFF picture", EVERY(TO_PNG " for --classify")},
     {"RIFF????WEBP*", "a WebP picture", EVERY(TO_PNG " for --classify")},
-    {"????ftyp*", "a HEIC or AVIF picture", EVERY(TO_PNG " for --classify")},
+    {"\x7f\x7f\x7f?ftyp*", "a HEIC or AVIF picture", EVERY(TO_PNG " for --classify")},
     {"\x89HDF*", "an HDF5 file", {"h5py reads it, np.savetxt writes CSV", SAVE_FILE, ONLY_ROWS}},
-    {"PAR1*", "a Parquet file", EVERY(TO_CSV)},
-    {"ARROW1*", "an Arrow or Feather file", EVERY(TO_CSV)},
-    {"MATLAB*",
+    {"PAR1\x15*", "a Parquet file", EVERY(TO_CSV)},
+    {"ARROW1\x7f\x7f*", "an Arrow or Feather file", EVERY(TO_CSV)},
+    {"MATLAB [0-9].[0-9] MAT-file*",
      "a MAT-file of MATLAB",
      {"scipy.io.loadmat reads it, np.savetxt writes CSV", SAVE_FILE, ONLY_ROWS}},
-    {"GGUF*", "a GGUF file", EVERY("it does not hold a network of linear layers with ReLU")},
+    {"GGUF?\x7f\x7f\x7f*", "a GGUF file",
+     EVERY("it does not hold a network of linear layers with ReLU")},
     {"\x08*pytorch*", "an ONNX model",
      EVERY("export the PyTorch module with safetensors.torch.save_file")},
     {"\x08*onnx*", "an ONNX model", EVERY("write its weights with safetensors.numpy.save_file")},
@@ -64,7 +66,7 @@ static const struct {
      EVERY("write its layers with safetensors.numpy.save_file")},
     {"\x80[\x02-\x05]*", "a pickle of Python", {SAVETXT, SAVE_FILE, ONLY_ROWS}},
     {"\x1f\x8b*", "a gzip archive", {NULL, UNPACKS("gunzip"), UNPACKS("gunzip")}},
-    {"BZh*", "a bzip2 archive", EVERY(UNPACKS("bunzip2"))},
+    {"BZh[1-9]1AY&SY*", "a bzip2 archive", EVERY(UNPACKS("bunzip2"))},
     {"\xfd"
      "7zXZ*",
      "an xz archive", EVERY(UNPACKS("unxz"))},
@@ -72,7 +74,7 @@ static const struct {
     {"7z\xbc\xaf*", "a 7-Zip archive", EVERY(UNPACKS("7z x"))},
     {"\xff\xfe*", "UTF-16 text", {UTF8, SAVE_FILE, ONLY_ROWS}},
     {"\xfe\xff*", "UTF-16 text", {UTF8, SAVE_FILE, ONLY_ROWS}},
-    {"version https://git-lfs*", "a pointer of Git LFS", EVERY("git lfs pull gets the file")},
+    {"version https://git-lfs.*", "a pointer of Git LFS", EVERY("git lfs pull gets the file")},
     {"<svg*", "an SVG drawing", EVERY(TO_PNG " for --classify")},
     {"<[?]xml*<svg*", "an SVG drawing", EVERY(TO_PNG " for --classify")},
     {"<*", "a page of HTML or XML", EVERY("get the file itself")},
@@ -82,8 +84,8 @@ static const struct {
      EVERY("sklearn.datasets.load_svmlight_file reads it, np.savetxt writes CSV")},
     {"[-+0-9][0-9] [0-9]*:[0-9]*", "in the format of libsvm",
      EVERY("sklearn.datasets.load_svmlight_file reads it, np.savetxt writes CSV")},
-    {"{*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
-    {"[[]*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
+    {"{[\"'} \t\r\n]*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
+    {"[[][][{\"0-9 \t\r\n-]*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
     {"*\x7f*", "no text", {NULL}},
     {"*,*", "CSV text", {NULL, "--load takes a network that --save wrote", ONLY_ROWS}},
 };
