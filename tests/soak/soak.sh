@@ -4,8 +4,9 @@
 # Each case trains in two ways. Way a reads plain files and is not interrupted. Way b reads the same
 # rows from gzip files, with a random number of threads. Its --resident is random, too, unless that
 # would change the order of rows. Signals, also SIGKILL, end way b at random moments. It is resumed
-# with a new random number of threads. Both ways must give the same saved networks, best networks and
-# predictions. They must give the same logs if no SIGKILL was sent. After a signal other than SIGKILL, a run
+# with a new random number of threads. Way b's outputs are links, often without a file at their end yet,
+# chains of links, pipes and open descriptors, and must stay what they are. Both ways must give the same saved networks, best networks and
+# predictions, and the same pictures of the weights. They must give the same logs if no SIGKILL was sent. After a signal other than SIGKILL, a run
 # prints one sentence and leaves no temporary file.
 #
 # The seed grows by 1 with each case. The first case that fails ends the scenario. Its folder is kept;
@@ -51,6 +52,95 @@ write_rows() {
   }'
 }
 
+# ---- outputs -----------------------------------------------------------------------------------
+
+# lead FILE makes FILE, an output that does not exist yet, a plain file or one of several links.
+lead() {
+  case $((RANDOM % 5)) in
+    0) return ;;
+    1) ln -s far/$1 $1 ;;
+    2) ln -s "$PWD/far/$1" $1 ;;
+    3) ln -s here/far/./$1 $1 ;;
+    4) # a chain, each link of which counts from its own folder
+      ln -s far/one.$1 $1
+      ln -s ../two.$1 far/one.$1
+      ln -s far/$1 two.$1
+      ;;
+  esac
+  links+=($1)
+}
+# lay_outputs sets way b's outputs and $logged, the file where the lines of its log b.csv arrive.
+lay_outputs() {
+  links=() logged=b.csv
+  mkdir far
+  ln -s . here
+  lead b.st
+  lead b.st.best
+  lead b.png
+  pick file pipe descriptor
+  case $picked in
+    file)
+      lead b.csv
+      ! chance 50 || echo 'an old log' >b.csv
+      ;;
+    pipe)
+      mkfifo b.csv
+      logged=b.log
+      exec 7<>b.csv
+      ;;
+    descriptor)
+      ln -s /proc/self/fd/7 b.csv
+      links+=(b.csv)
+      logged=b.log
+      exec 7>>b.log
+      ;;
+  esac
+  echo "# b.csv is a $picked; links: ${links[*]}" >>commands
+}
+# collect appends the lines in the pipe b.csv to $logged. A log fits into a pipe.
+collect() {
+  local line
+  [ -p b.csv ] || return 0
+  printf '\nend\n' >&7 # SIGKILL may have cut off the last line
+  while read -r line <&7 && [ "$line" != end ]; do echo "$line"; done >>$logged
+}
+# answers WAY NETWORK writes predictions to WAY.answers. Way b writes them to a random kind of output.
+answers() {
+  local words=(--load $2 --device cpu --threads $((1 + RANDOM % 4)) --predict $1.test --probabilities)
+  rm -f $1.answers answers to
+  pick stdout /dev/stdout link pipe descriptor
+  [ $1 = b ] || picked=stdout
+  case $picked in
+    *stdout)
+      [ $picked = stdout ] || words+=(--output $picked)
+      whole "${words[@]}"
+      mv out $1.answers
+      ;;
+    link)
+      ln -s to answers
+      ln -s b.answers to
+      whole "${words[@]}" --output answers
+      [[ -L answers && -L to ]] || die 'a link was replaced'
+      ;;
+    pipe)
+      mkfifo answers
+      cat answers >b.answers &
+      local reader=$!
+      whole "${words[@]}" --output answers
+      wait $reader
+      [ -p answers ] || die 'a pipe was replaced'
+      ;;
+    descriptor)
+      echo precious >b.answers
+      exec 6>>b.answers
+      whole "${words[@]}" --output /dev/fd/6
+      exec 6>&-
+      [ "$(head -n 1 b.answers)" = precious ] || die 'a descriptor was emptied'
+      sed -i 1d b.answers
+      ;;
+  esac
+}
+
 # ---- runs --------------------------------------------------------------------------------------
 
 launch() {
@@ -62,8 +152,9 @@ ends_within() {
   { timeout "$1" tail --pid=$pid -s 0.002 -f /dev/null && finish; } 2>/dev/null || # bash would print that it was killed
     die "the last command has not ended after $1 s"
   sed -i '/^mlp-train: note: /d' err # predictions also print remarks on rows to err
-  [ $status != 137 ] || rm -f ./*.tmp.*
-  absent ./*.tmp.*
+  [ $status != 137 ] || rm -f ./*.tmp.* far/*.tmp.*
+  absent ./*.tmp.* far/*.tmp.*
+  collect
 }
 # settled succeeds if the last run ended without an error. It accepts two errors: the loss diverged,
 # or a resumed run had nothing left to train.
@@ -98,7 +189,7 @@ resumed() {
   local words=("${@:2}")
   for ((times = RANDOM % 4; times > 0; times--)); do
     interrupted $1 "${words[@]}" || return 0
-    [ ! -e b.st ] || words=(--resume b.st --log b.csv --threads $((1 + RANDOM % 4)))
+    [ ! -e b.st ] || words=(--resume b.st --log b.csv --weights b.png --threads $((1 + RANDOM % 4)))
   done
   whole "${words[@]}"
 }
@@ -125,7 +216,7 @@ try_case() {
   done
   draw size 1 100
   pick step constant cosine linear
-  options=(--device cpu --classes $classes --hidden ${hidden/none,/} --epochs $epochs --batch $batch
+  options=(--device cpu --label-column 1 --classes $classes --hidden ${hidden/none,/} --epochs $epochs --batch $batch
     --lr ${size}e-3 --lr-schedule $picked --momentum 0.$((RANDOM % 10)) --seed $((seed % 1000)))
   pick nesterov adam adamw
   maybe 50 --optimizer $picked
@@ -149,21 +240,21 @@ try_case() {
 
   began=${EPOCHREALTIME/./}
   whole "${options[@]}" --train a.train --test a.test --resident $resident --threads $((1 + RANDOM % 4)) \
-    --save a.st --log a.csv
+    --save a.st --log a.csv --weights a.png
+  lay_outputs
   local microseconds=$((${EPOCHREALTIME/./} - began)) a_status=$status
   resumed $microseconds "${options[@]}" --train b.train --test b.test --resident $other \
-    --threads $((1 + RANDOM % 4)) --save b.st --log b.csv
+    --threads $((1 + RANDOM % 4)) --save b.st --log b.csv --weights b.png
   [ $status = $a_status ] || die 'one run diverged and the other did not'
   [ $status = 0 ] || return 0
-  [ -n "$killed" ] || same <(epochs a.csv) <(epochs b.csv) # SIGKILL can lose the last line: the network is saved before it
+  [ -n "$killed" ] || same <(epochs a.csv) <(epochs $logged) # SIGKILL can lose the last line: the network is saved before it
+  [ ! -e b.png ] || same a.png b.png # a signal may have come before the picture
+  for network in "${links[@]}"; do [ -L $network ] || die "the link $network was replaced"; done
   for network in st st.best; do
     [ -e a.$network ] || continue
     same_network a.$network b.$network
-    for way in a b; do
-      whole --load $way.$network --device cpu --threads $((1 + RANDOM % 4)) --predict $way.test --probabilities
-      mv out $way.predictions
-    done
-    same a.predictions b.predictions
+    for way in a b; do answers $way $way.$network; done
+    same a.answers b.answers
   done
 }
 
@@ -171,7 +262,8 @@ signals=0
 for ((seed = first; SECONDS < limit; seed++)); do
   RANDOM=$seed
   case_now="SEED=$seed repeats it; $place/commands says what ran"
-  rm -f ./*
+  exec 7>&-
+  rm -rf ./*
   try_case
 done
 echo "soak: $((seed - first)) pairs of runs, $signals signals"
