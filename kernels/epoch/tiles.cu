@@ -226,7 +226,7 @@ const char *plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *pla
     return "the layers need more multiprocessors than this GPU has";
   if (!v)
     return small ? "without clusters of blocks it takes batches up to 64"
-                 : "so large a network takes batches up to 64";
+                 : "with this optimizer so large a network takes batches up to 64";
   if (mail && shape.size[shape.layers] > MAIL_CLASSES)
     return small ? "without clusters of blocks it takes up to 12 classes"
                  : "so large a network takes up to 12 classes";
