@@ -141,7 +141,7 @@ kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
 # Files that compile longest come first, so that all cores have work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
-LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
+LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 tiles_classes wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
 LIBRARY  := $(call with_cuda,$(LONGEST) $(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)

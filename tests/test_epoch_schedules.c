@@ -290,6 +290,13 @@ static const struct {
     {{2, {784, 130, 12}, 128, 24, HOPPER, OPTIMIZER_NESTEROV, .rows = 128 + 77, .seed = 9}, 2},
     {{3, {300, 20, 17, 10}, 128, 9, HOPPER, .dropout = 0.3F, .rows = 2 * 128 + 9, .seed = 10}, 3},
     {{4, {50, 12, 9, 5, 3}, 100, 12, HOPPER, .smoothing = 0.1F, .rows = 3 * 100, .seed = 11}, 3},
+    /* no hidden layers: two tiles of classes, one tile, 128 rows, second moments */
+    {{1, {784, 10}, 64, 2, HOPPER, OPTIMIZER_SGD, .rows = 5 * 64 + 9, .seed = 12}, 3},
+    {{1, {50, 16}, 32, 2, HOPPER, OPTIMIZER_NESTEROV, .smoothing = 0.1F, .rows = 100, .seed = 13},
+     3},
+    {{1, {300, 5}, 64, 1, HOPPER, .first_step = 62, .rows = 66 * 64, .split = 64, .seed = 14}, 2},
+    {{1, {60, 10}, 100, 2, HOPPER, OPTIMIZER_SGD, .rows = 3 * 100 + 7, .seed = 15}, 3},
+    {{1, {60, 10}, 40, 2, HOPPER, OPTIMIZER_ADAM, .rows = 3 * 40 + 7, .seed = 16}, 3},
     /* a second launch */
     {{3, {50, 12, 5, 3}, 9, 18, 163, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5}, 4},
 };
@@ -327,7 +334,7 @@ static EpochCase draw_case(void) {
   static const int kilobytes[] = {99, 163, HOPPER};
   EpochCase of = {.seed = seed};
   counter = 0;
-  of.layers = draw_from(2, 5);
+  of.layers = draw_from(1, 5);
   of.size[0] = draw_from(1, 784);
   for (int l = 1; l < of.layers; l++) of.size[l] = draw_from(1, draw_from(0, 3) ? 30 : 80);
   of.size[of.layers] = draw_from(2, 12);
@@ -401,6 +408,16 @@ TEST(test_finds_buffer_too_few) {
     const EpochBuffers b = epoch_buffers(&plan, i);
     assert_found(b.name, &little, (DrawnLaunch){.buffer_at = b.first, .buffer = b.packets}, 24, "");
   }
+}
+
+/* Without hidden layers the chain needs a barrier of its own before it replaces K, and the tiles
+   need two buffers of logits: (buffer, 8 rows, tile, lane). */
+TEST(test_finds_faults_without_hidden_layers) {
+  static const EpochCase of = {1, {30, 10}, 32, 2, HOPPER, .rows = 5 * 32, .seed = 5};
+  const DrawnLaunch barrier = {.barrier_left_out = EPOCH_K_BARRIER},
+                    buffer = {.buffer_at = 0, .buffer = 32 / 8 * 2 * 32};
+  assert_found("K is replaced too early", &of, barrier, 24, "");
+  assert_found("one buffer of logits", &of, buffer, 24, "");
 }
 
 /* If a packet is sent with the previous step's stamp, its reader waits forever. If a reader takes

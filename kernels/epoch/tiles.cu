@@ -1,4 +1,4 @@
-/* Level `epoch`: one kernel trains on all the steps of a range. It supports one to five hidden
+/* Level `epoch`: one kernel trains on all the steps of a range. It supports up to five hidden
    layers, batches up to 128 and every optimizer, on GPUs from compute capability 8.0 on. Without
    clusters of blocks it supports batches up to 64 and up to 12 classes.
 
@@ -30,6 +30,8 @@
    The sender writes into the shared memory of the other block, or sends mail (tiles_head.cuh). So a
    step waits for two such trips per hidden layer: one forward, one backward.
 
+   Without hidden layers the tiles have classes (tiles_classes.cuh).
+
    Who does what. The 16 warps of a block run at the same time (tiles_warps.cuh). Eight warps are
    the chain: a step takes as long as their work. Each has 8 or 16 rows of the batch. The chain
    computes Z, H, logits, dZ and the next Z without a barrier of the whole block. The other eight
@@ -58,7 +60,8 @@
 namespace tiles {
 
 static const Variant *variant_of(const TilesShape &shape, Way way) {
-  const Variant *const all[] = {variants_first, variants_second, variants_mail, variants_80};
+  const Variant *const all[] = {variants_first, variants_second, variants_mail, variants_80,
+                                variants_classes};
   for (const Variant *of : all)
     for (int i = 0; i < VARIANTS; i++)
       if (of[i].way == way && of[i].second == (shape.second != 0) && shape.batch <= of[i].rows)
@@ -78,7 +81,7 @@ static size_t lay_out(const TilesShape &shape, const Variant &v, bool extra, Job
   job->classes = shape.size[shape.layers];
   job->arrays = 2 + shape.second + shape.average;
   for (int l = 0; l <= shape.layers; l++) job->size[l] = shape.size[l];
-  for (int l = 1; l < shape.layers; l++) {
+  for (int l = 1; l < shape.layers || l == 1; l++) { /* without hidden layers, the classes */
     job->tiles[l] = ceil_div(shape.size[l], UNITS);
     job->first_block[l] = blocks;
     job->first_tile[l] = job->all_tiles;
@@ -115,7 +118,9 @@ static size_t lay_out(const TilesShape &shape, const Variant &v, bool extra, Job
 /* Counts the bytes of the job's arrays, per step and per launch. */
 static void count_bytes(TilesPlan *plan, const Job &job, const Variant &v) {
   const bool mail = v.way != BY_CLUSTERS, drops = plan->shape.drops;
-  const int parts = mail ? 4 * (job.tiles[job.layers - 1] + 1) : 2 * 8 * job.clusters;
+  int parts = mail ? 4 * (job.tiles[job.layers - 1] + 1) : 2 * 8 * job.clusters;
+  if (v.way == WITHOUT_HIDDEN)
+    parts = 2 * 2 * UNITS / 2; /* two buffers, two tiles, two rows per packet */
   plan->logits_bytes = (size_t)v.rows * sizeof(uint4) * parts;
   plan->mail_bytes = plan->logits_bytes + (size_t)REPLICAS * v.rows * 4 * sizeof(uint4);
   for (int l = 1; l < job.layers; l++) /* two buffers of H; four of dZ, which is sent twice */
@@ -207,7 +212,6 @@ const char *plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *pla
   *plan = TilesPlan{};
   plan->shape = shape;
   if (!ACTIVATION_IS_RELU) return "it takes ReLU only"; /* H travels without its sign */
-  if (shape.layers < 2) return "it takes hidden layers";
   if (shape.layers > LAYERS) return "it takes up to five hidden layers";
   if (shape.size[0] > INPUTS) return "it takes up to 784 inputs";
   if (shape.size[shape.layers] > CLASSES) return "it takes up to 16 classes";
@@ -221,6 +225,9 @@ const char *plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *pla
   const bool small = limits->clusters == 0, mail = clusters > limits->clusters;
   Way way = mail ? BY_MAIL : BY_CLUSTERS;
   if (small) way = BY_MAIL_FROM_80;
+  if (shape.layers == 1) way = WITHOUT_HIDDEN, blocks = ceil_div(shape.size[1], UNITS);
+  if (shape.layers == 1 && small)
+    return "without hidden layers it needs clusters of blocks, so compute capability 9.0";
   const Variant *v = variant_of(shape, way);
   if (mail && blocks + 1 > limits->multiprocessors)
     return "the layers need more multiprocessors than this GPU has";
@@ -231,6 +238,7 @@ const char *plan_tiles(TilesShape shape, const GpuLimits *limits, TilesPlan *pla
     return small ? "without clusters of blocks it takes up to 12 classes"
                  : "so large a network takes up to 12 classes";
   plan->blocks = mail ? min(limits->multiprocessors, blocks + v->rows) : clusters * RANKS;
+  if (way == WITHOUT_HIDDEN) plan->blocks = blocks;
   Job job;
   plan->shared_bytes = lay_out(shape, *v, true, &job);
   if (plan->shared_bytes > limits->shared_bytes) {

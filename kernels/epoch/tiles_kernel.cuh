@@ -1,8 +1,9 @@
 /* The kernel of level `epoch`. tiles.cu explains it. Its variants take long to compile, so they are
-   in four files: tiles_first.cu, tiles_second.cu, tiles_mail.cu and tiles_80.cu. */
+   in five files: tiles_first.cu, tiles_second.cu, tiles_mail.cu, tiles_80.cu and tiles_classes.cu.
+ */
 #pragma once
 
-#include "epoch/tiles_warps.cuh"
+#include "epoch/tiles_classes.cuh"
 
 namespace tiles {
 
@@ -14,15 +15,24 @@ __device__ __forceinline__ void run_block(const Ground<S> &block) {
     if (block.warp >= CHAIN)
       Chain<S, FIRST, LAST>(block).run_first();
     else if (block.warp < MATRIX)
-      PixelWarp<S, LAST>(block).run();
+      PixelWarp<S, !LAST>(block).run();
     else
-      HelperWarp<S, LAST>(block).run();
+      HelperWarp<S, !LAST, LAST>(block).run();
   } else {
     if (block.warp >= CHAIN)
       Chain<S, FIRST, LAST>(block).run_later();
     else
       LaterWarp<S, LAST>(block).run();
   }
+}
+
+template <class S> __device__ __forceinline__ void run_classes(const Ground<S> &block) {
+  if (block.warp >= CHAIN)
+    ClassChain<S>(block).run();
+  else if (block.warp < MATRIX)
+    PixelWarp<S, false>(block).run();
+  else
+    HelperWarp<S, false, false>(block).run();
 }
 
 template <class S> __device__ __forceinline__ void start_barriers(S &s) {
@@ -52,16 +62,20 @@ template <class S> __device__ __forceinline__ void run_all(const Job &job) {
   const int tile = blockIdx.x - job.first_block[layer];
   const bool last = layer == job.layers - 1;
   const Ground<S> block = {job, s, layer, tile, warp, lane, lane / 4, lane % 4};
-  if (S::MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
-  if (!last && tile >= job.tiles[layer]) return;
-  if (layer == 1 && last)
-    run_block<S, true, true>(block);
-  else if (layer == 1)
-    run_block<S, true, false>(block);
-  else if (last)
-    run_block<S, false, true>(block);
-  else
-    run_block<S, false, false>(block);
+  if constexpr (!S::HIDDEN) {
+    run_classes(block);
+  } else {
+    if (S::MAIL && (int)blockIdx.x >= job.first_row_block) return RowBlock<S>(block).run();
+    if (!last && tile >= job.tiles[layer]) return;
+    if (layer == 1 && last)
+      run_block<S, true, true>(block);
+    else if (layer == 1)
+      run_block<S, true, false>(block);
+    else if (last)
+      run_block<S, false, true>(block);
+    else
+      run_block<S, false, false>(block);
+  }
 }
 
 /* Trains on all steps of the job. Grid: one block per tile of hidden layer 1, then of layer 2, and

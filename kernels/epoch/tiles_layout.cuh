@@ -72,8 +72,9 @@ struct Job {
 static_assert(sizeof(Job) <= sizeof TilesPlan::job, "TilesPlan has no room for its job");
 
 /* How blocks exchange logits and their gradient. BY_CLUSTERS and BY_MAIL need compute capability
-   9.0. BY_MAIL_FROM_80 also uses mail, and runs from 8.0 on. */
-enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80 };
+   9.0. BY_MAIL_FROM_80 also uses mail, and runs from 8.0 on. WITHOUT_HIDDEN is for networks without
+   hidden layers, whose tiles exchange logits by mail (tiles_classes.cuh). It needs 9.0. */
+enum Way { BY_CLUSTERS, BY_MAIL, BY_MAIL_FROM_80, WITHOUT_HIDDEN };
 
 /* One compiled variant of the kernel, for batches of up to `rows` rows. `second` is true for adam
    and adamw. `ahead` is true if Z1 is computed before W1 is known. */
@@ -89,10 +90,11 @@ struct Variant {
 
 /* One array per file. variants_first and variants_second use clusters; variants_second has second
    moments. variants_mail (for compute capability 9.0) and variants_80 (from 8.0 on) use mail.
+   variants_classes have no hidden layers.
    Unused entries have 0 rows. */
 constexpr int VARIANTS = 4;
 extern const Variant variants_first[VARIANTS], variants_second[VARIANTS], variants_mail[VARIANTS],
-    variants_80[VARIANTS];
+    variants_80[VARIANTS], variants_classes[VARIANTS];
 
 /* Queues the kernels that fill the job's arrays (tiles_prepare.cu). */
 cudaError_t prepare(const TilesPlan &plan, const Job &job, const BatchView &batch,
@@ -105,6 +107,7 @@ cudaError_t prepare(const TilesPlan &plan, const Job &job, const BatchView &batc
 template <int ROWS_, bool SECOND_, Way WAY> struct alignas(128) Shared {
   static constexpr int ROWS = ROWS_;
   static constexpr bool MAIL = WAY != BY_CLUSTERS, FROM_80 = WAY == BY_MAIL_FROM_80;
+  static constexpr bool HIDDEN = WAY != WITHOUT_HIDDEN;
   static constexpr bool SECOND = SECOND_, AHEAD = ROWS < 128 && !SECOND && !FROM_80;
   /* A step has 16 * K_STEPS = 8 * N_TILES rows. A chain warp has 8 * OWN of these rows. */
   static constexpr int K_STEPS = ROWS / 16, N_TILES = ROWS / 8, OWN = N_TILES < 8 ? 1 : N_TILES / 8;

@@ -146,8 +146,9 @@ template <class S, bool FIRST, bool LAST> struct Helper : Head<S> {
   }
 };
 
-/* What the eight warps of a tile of layer 1 share: they update OUT and hand over parts of Z. */
-template <class S, bool LAST> struct FirstWarp : Ground<S> {
+/* What the eight warps of a tile of layer 1 share: they update OUT, if there is a
+   next hidden layer (HAS_OUT), and hand over parts of Z. */
+template <class S, bool HAS_OUT> struct FirstWarp : Ground<S> {
   using G = Ground<S>;
   using G::job;
   static constexpr bool AHEAD = S::AHEAD; /* parts of Z are those of a step later */
@@ -157,12 +158,12 @@ template <class S, bool LAST> struct FirstWarp : Ground<S> {
   }
 
   __device__ __forceinline__ void load_out() const {
-    if (LAST) return;
+    if (!HAS_OUT) return;
     out.load();
     arrive<TERMS_READY>(THREADS);
   }
   __device__ __forceinline__ void update_out(int step) const {
-    if (LAST) return;
+    if (!HAS_OUT) return;
     out.template update_all<4>(step);
     if (step + 1 < job.steps) arrive<TERMS_READY>(THREADS);
   }
@@ -174,8 +175,8 @@ template <class S, bool LAST> struct FirstWarp : Ground<S> {
 };
 
 /* Warps 0 to 6 of a tile of layer 1, which own W1. */
-template <class S, bool LAST> struct PixelWarp : FirstWarp<S, LAST> {
-  using Base = FirstWarp<S, LAST>;
+template <class S, bool HAS_OUT> struct PixelWarp : FirstWarp<S, HAS_OUT> {
+  using Base = FirstWarp<S, HAS_OUT>;
   using Base::job, Base::AHEAD;
   Pixels<S> pixels;
 
@@ -212,8 +213,8 @@ template <class S, bool LAST> struct PixelWarp : FirstWarp<S, LAST> {
 };
 
 /* Warp 7 of a tile of layer 1. It keeps the pace of the warps with pixels. */
-template <class S, bool LAST> struct HelperWarp : FirstWarp<S, LAST> {
-  using Base = FirstWarp<S, LAST>;
+template <class S, bool HAS_OUT, bool LAST> struct HelperWarp : FirstWarp<S, HAS_OUT> {
+  using Base = FirstWarp<S, HAS_OUT>;
   using Base::job, Base::AHEAD;
   Helper<S, true, LAST> helper;
 

@@ -48,6 +48,7 @@ uint32_t address_in(uint32_t address, int rank); /* never called */
 
 #include "../../kernels/epoch/tiles.cu"
 #include "../../kernels/epoch/tiles_80.cu"
+#include "../../kernels/epoch/tiles_classes.cu"
 #include "../../kernels/epoch/tiles_mail.cu"
 #include "../../kernels/epoch/tiles_prepare.cu"
 
@@ -63,6 +64,8 @@ const EpochBarrier epoch_barriers[] = {{"DZ_READY", DZ_READY, true},
                                        {"Z_READY", Z_READY, true},
                                        {"TERMS_READY", TERMS_READY, true},
                                        {"Z_TAKEN", Z_TAKEN}};
+
+static_assert((int)EPOCH_K_BARRIER == (int)LAST_READY, "the barrier's number");
 
 /* Returns the plan's job for mail at address 0, so that pointers into the mail are offsets. */
 static Job mail_at_0(TilesPlan plan) {

@@ -16,6 +16,7 @@ typedef struct {
 } EpochBarrier;
 enum { EPOCH_BARRIERS = 5 };
 extern const EpochBarrier epoch_barriers[EPOCH_BARRIERS];
+enum { EPOCH_K_BARRIER = 3 }; /* LAST_READY, which guards K in networks without hidden layers */
 
 /* Two adjacent buffers of the mail, from packet `first` on. Each has `packets` packets. */
 typedef struct {
