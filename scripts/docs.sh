@@ -3,7 +3,8 @@
 #
 #   FOLDER/lab/TOPIC.md            a mark in the page, such as "<!-- record lab-h100: ", names a record; the
 #                                  tables of that record replace the text between this mark and the next
-#   FOLDER/results/NAME.png        the picture of a record; only pictures that exist are drawn again
+#   FOLDER/results/NAME.png        the picture of a record; only pictures that exist are drawn again. The picture of a
+#                                  record of the lab, lab-NAME.json, is copy-patterns-NAME.png
 #   build/docs/NAME.md             the tables of every other record
 #
 #   PROGRAMS  the folder with mlp-bench and mlp-lab  [.]
@@ -23,6 +24,11 @@ for page in "$folder"/lab/[!R]*.md; do
   "$programs/mlp-lab" "$(basename "$page" .md)" --from "$folder/results/$record.json" --markdown |
     sed -n '/^## /,$p' | sed 's/^## /### /' >"$tables"
   sed -i -e '/^<!-- record /,/^<!-- end of record -->$/{/^<!--/!d}' -e "/^<!-- record /r $tables" "$page"
+done
+
+for record in "$folder"/results/lab-*.json; do
+  picture=$folder/results/copy-patterns-$(basename "${record#*lab-}" .json).png
+  [ ! -f "$picture" ] || "$programs/mlp-lab" copy_patterns --from "$record" --plot "$picture" >"$tables"
 done
 
 mkdir -p build/docs

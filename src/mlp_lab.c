@@ -21,7 +21,7 @@ static const bool is_emulator = false;
 typedef struct {
   bool lists, device;
   const char *topic; /* NULL means all topics */
-  const char *problem, *size, *rung, *json, *from;
+  const char *problem, *size, *rung, *json, *plot, *from;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
   LabSize parsed;         /* the value of --size */
@@ -42,6 +42,7 @@ static const OptionRow rows[] = {
         .choices = (const char *const[]){"gpu", "emulator", NULL}),
     ROW("json", "FILE", NULL, option_word, json,
         "write the measurements as JSON objects, one per line", .file = FILE_OUTPUT, .lines = true),
+    WORD("plot", "FILE", plot, FILE_OUTPUT, "draw the sweeps of a topic as a PNG picture"),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     OPTION_HELP,
@@ -93,6 +94,7 @@ static bool parse_rest(Lab *lab, Error *error) {
   const char *one = lab->rung ? "--rung" : NULL;
   if (lab->size) one = "--size";
   if (lab->problem) one = "--problem";
+  if (lab->plot) one = "--plot";
   if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   if (lab->lists && (one || lab->json || lab->markdown || lab->check))
     return error_set(error, "'list' does not take options");
@@ -105,9 +107,8 @@ static bool parse_rest(Lab *lab, Error *error) {
                      lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
                      lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->check))
-    return error_set(
-        error,
-        "--from shows what was recorded: it can only be combined with --problem and --markdown");
+    return error_set(error, "--from shows what was recorded: it can only be combined with "
+                            "--problem, --plot and --markdown");
   return !lab->size || lab_parse_size(lab_find(lab->topic), lab->size, &lab->parsed, error);
 }
 
@@ -217,7 +218,7 @@ static bool run(Lab *lab, Error *error) {
   }
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)
     if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
-  return true;
+  return !lab->plot || lab_plot(record, lab->topic, lab->problem, lab->plot, error);
 }
 
 int main(int count, char **given) {

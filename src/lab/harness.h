@@ -185,3 +185,12 @@ void lab_print(const Record *record, const char *topic, const char *problem, boo
 
 /* Prints the device's properties, and its ceilings in theory and as measured. */
 void lab_print_device(const Record *record, bool markdown);
+
+/* ---- pictures (plot.c) ------------------------------------------------------------------------
+ */
+
+/* Draws the rates of the topic's sweeps as the PNG file `path`: a panel per family of rungs, such
+   as offset-4 and offset-8. Takes the first table of the problem, or of all if `problem` is NULL.
+   Fails if no sweep was timed. */
+bool lab_plot(const Record *record, const char *topic, const char *problem, const char *path,
+              Error *error);

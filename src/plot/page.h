@@ -10,9 +10,9 @@
 static const Colour PAPER = 0xffffff, INK = 0x1f2328, PALE = 0x6e7781, FAINT = 0xbec4cb,
                     GRID = 0xe1e4e8, MARK = 0xd1242f;
 
-/* The colours of the first and second series, or of right and wrong. Colour-blind people can tell
-   the two apart (Okabe and Ito, 2008). */
-static const Colour page_series[] = {0x0072b2, 0xd55e00};
+/* The colours of the first series, the second (or of right and wrong) and the third. Colour-blind
+   people can tell them apart (Okabe and Ito, 2008). */
+static const Colour page_series[] = {0x0072b2, 0xd55e00, 0x009e73};
 
 /* ---- type and margins ----------------------------------------------------------------------- */
 

@@ -31,7 +31,12 @@ refusals 2 <<END
 'device' takes only --json, --markdown and --from|device --check
 'device' takes only --json, --markdown and --from|device --on emulator
 unexpected argument 'reduce'|device reduce
+--plot needs one topic, not 'all'|all --from device.json --plot it.png
 END
+fails 1 't has no timed sweep to draw in it.png' t --from device.json --plot it.png
+sed 's/{"rung":"r","ms"/{"rung":"r","point":1,"ms":2},{"rung":"r","point":8,"ms"/' device.json >swept.json
+prints 2 '^1  r ' t --from swept.json --plot it.png
+is_png it.png
 
 case_ 'what is no record is refused'
 machine='{"case":"machine","device":"G"}'
@@ -124,6 +129,7 @@ cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
 is_png docs/results/fusion-h100.png
+is_png docs/results/copy-patterns-h100.png
 
 case_ 'what a page reads aloud stands in the kernels'
 for page in docs/lab/[!R]*.md; do
