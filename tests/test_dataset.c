@@ -5,7 +5,7 @@
 /* Error messages without the file, line and column that stand before them. */
 #define NOT_A_PIXEL " is not an integer from 0 to 255"
 #define NOT_A_LABEL " is not a label from 0 to 9"
-#define WORD ": --names lists labels that are words"
+#define OPEN_ENDS ": all lines end with a separator: remove it, as sed 's/[ ,;\\t]*$//' does"
 #define NOT_TEXT "no text with LF or CRLF lines"
 #define BLANK_LINE "a blank line, but more lines follow"
 #define STRAY_QUOTE "a stray quote"
@@ -49,7 +49,8 @@ TEST(test_accepted) {
 TEST(test_for_a_network) {
   static const CsvCase cases[] = {
       {"1,2\n3\n", "0,1,2;", 2, 0, "1 field, but line 1 has 2"},
-      {"1,2\n256,4\n", "0,1,2;", 2, 1, "'256'" NOT_A_PIXEL},
+      {"1,2\n256,4\n", "0,1,2;", 2, 1,
+       "'256'" NOT_A_PIXEL ": pixels go up to 256: write round(p * 0.996094)"},
       {"1,2\n3,x\n", "0,1,2;", 2, 2, "'x'" NOT_A_PIXEL},
       {"1,2\n,3\n", "0,1,2;", 2, 1, "''" NOT_A_PIXEL},
       {"10,2,3\n", "0,2,3;", 0, 0, NULL}, /* labels are ignored, even a label that is too large */
@@ -217,16 +218,25 @@ TEST(test_widest_row) {
 
 /* Fields that are too large or not numbers are refused, as labels and as pixels. */
 TEST(test_bad_numbers) {
-  static const char *const fields[] = {"",    "256", "99999999999999999999", "-1", "2.5", "0x1",
-                                       "1 2", "12a"};
+  static const struct {
+    const char *text, *label_cure, *pixel_cure;
+  } fields[] = {
+      {"", ": no row has a label, so that they can only be given to --predict", OPEN_ENDS},
+      {"256", ": labels go up to 256: --classes 257 takes them",
+       ": pixels go up to 256: write round(p * 0.996094)"},
+      {"99999999999999999999", "", ""},
+      {"-1", "", ""},
+      {"2.5", "", ": round pixels to whole numbers, and give --pixel-max 3"},
+      {"0x1", "", ""},
+      {"1 2", "", ""},
+      {"12a", "", ""}};
   foreach (field, fields)
     for (int column = 1; column <= 2; column++) {
-      const char *text = text_printf(column == 1 ? "%s,2\n" : "1,%s\n", *field);
-      const char *cure =
-          column == 1 && strcmp(*field, "256") == 0 ? ": --classes 257 takes it" : "";
-      expect((CsvCase){
-          text, "", 1, column,
-          text_printf("'%s'%s%s", *field, column == 1 ? NOT_A_LABEL : NOT_A_PIXEL, cure)});
+      const bool label = column == 1;
+      const char *text = text_printf(label ? "%s,2\n" : "1,%s\n", field->text);
+      expect((CsvCase){text, "", 1, column,
+                       text_printf("'%s'%s%s", field->text, label ? NOT_A_LABEL : NOT_A_PIXEL,
+                                   label ? field->label_cure : field->pixel_cure)});
     }
   reading.classes = 1024;
   expect((CsvCase){"1023,0\n1024,0\n", "1023,0;", 2, 1, "'1024' is not a label from 0 to 1023"});
@@ -243,7 +253,8 @@ TEST(test_refused) {
       {"1,2\r\n3,4\r\n  \r\nx,4\r\n", "1,2;3,4;", 3, 0, BLANK_LINE},
       {"1,2\n3\n", "1,2;", 2, 0, "1 field, but line 1 has 2"},
       {"1,2\n3,4,x\n", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
-      {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1, "'x'" NOT_A_LABEL WORD},
+      {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1,
+       "'x'" NOT_A_LABEL ": --names lists labels that are words"},
       {"id,label,a\n9,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
       {",label,a\n0,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
       {"a,label,index\n2,1,3\n", "", 1, 0, "column 3 numbers the rows: leave it out, as cut does"},
@@ -267,7 +278,9 @@ TEST(test_refused) {
        "7zXZ",
        "", 0, 0, "is an xz archive: unxz unpacks it"},
       {"1,12345678901234567890123456\n", "", 1, 2, "'123456789012345678901234...'" NOT_A_PIXEL},
-      {"1,\"\"\n", "", 1, 2, "''" NOT_A_PIXEL},
+      {"1,\"\"\n", "", 1, 2,
+       "''" NOT_A_PIXEL
+       ": all lines end with a separator: remove it, as sed 's/[ ,;\\t]*$//' does"},
       {"a,b\"\n1,2\n", "", 1, 2, STRAY_QUOTE},
       {"1,2\n3,4\"\n", "1,2;", 2, 2, STRAY_QUOTE},
       {"1,2\n3,\"4\"5\n", "1,2;", 2, 2, STRAY_QUOTE},

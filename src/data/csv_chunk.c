@@ -105,17 +105,8 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   for (size_t i = 0; i < count; i++)
     if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
   const int most = is_label ? parser->columns->classes - 1 : UINT8_MAX;
-  const double number = parse_float(field, length);
-  unsigned class;
-  ShortText cure = {""};
-  if (is_label && parse_whole(field, length, DATASET_MAX_CLASSES, &class))
-    cure = text_format(": --classes %u takes it", class + 1);
-  else if (is_label && !parser->columns->names && length > 0 && isalpha(*text))
-    cure = text_format(": --names lists labels that are words");
-  else if (!is_label && number > 0 && number < 1)
-    cure = text_format(": multiply pixels of 0 to 1 by 255");
-  error_set(fault, "'%s%s' is not %s from 0 to %d%s", shown, count < length ? "..." : "",
-            is_label ? "a label" : "an integer", most, cure.text);
+  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
+            is_label ? "a label" : "an integer", most);
 }
 
 /* Records a fault if no row may begin here. Returns false after any fault. */

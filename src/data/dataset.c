@@ -12,6 +12,7 @@
 #include "base/sizes.h"
 #include "base/text.h"
 #include "data/csv_chunk.h"
+#include "data/cures.h"
 #include "data/idx.h"
 
 enum { LOOK = 4096 }; /* number of rows that show if a file is sorted; fits a staging buffer */
@@ -541,8 +542,12 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
       const ShortText column = chunk->fault_column > 0
                                    ? text_format(", column %zu", chunk->fault_column)
                                    : (ShortText){""};
-      return error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name,
-                       (reader->line + chunk->fault_line), column.text, chunk->fault.text);
+      const uint64_t line = reader->line + chunk->fault_line;
+      error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name, line, column.text,
+                chunk->fault.text);
+      if (reader->idx.rows == 0)
+        cures_append(reader->config.path, &reader->columns, line, chunk->fault_column, error);
+      return false;
     }
     if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
     recycle(reader, chunk);

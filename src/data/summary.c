@@ -165,12 +165,23 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   return text;
 }
 
+/* Remarks if rows have three pixels for each pixel of a square, as pictures in colour have. */
+static ShortText has_colours(const DataSummary *s, const DataSummary *trained) {
+  enum { LEAST_SIDE = 8, COLOURS = 3 };
+  (void)trained;
+  const int side = (int)sqrt(s->inputs / (double)COLOURS);
+  return side < LEAST_SIDE || COLOURS * side * side != s->inputs
+             ? nothing
+             : text_format("%d pixels seem to be %d x %d in 3 colours: they train as they are, but "
+                           "--classify reads grey pictures only",
+                           s->inputs, side, side);
+}
+
 /* Remarks if rows have slightly more pixels than a square: some columns may not be pixels. */
 static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) {
   enum { LEAST_SIDE = 8 };
-  (void)trained;
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
-  return side < LEAST_SIDE || more == 0 || more > side
+  return side < LEAST_SIDE || more == 0 || more > side || *has_colours(s, trained).text
              ? nothing
              : text_format("%d pixels are not a square: %d columns too many for %d x %d?",
                            s->inputs, more, side, side);
@@ -329,20 +340,11 @@ static const struct {
   Remark *remark;
   RemarkOn on;
 } remarks[] = {
-    {is_sorted, OF_TRAINING},
-    {lacks_labels, OF_TRAINING},
-    {is_no_square, OF_TRAINING},
-    {is_dim, OF_TRAINING},
-    {is_on_side, OF_TRAINING},
-    {is_reordered, OF_ALL},
-    {has_odd_label, OF_ALL},
-    {has_two_labels, OF_ALL},
-    {ignores_no_label, OF_ALL},
-    {was_trained_on, COMPARED},
-    {has_other_label_column, COMPARED},
-    {has_other_names, COMPARED},
-    {has_other_range, COMPARED},
-    {is_inverted, COMPARED},
+    {is_sorted, OF_TRAINING},    {lacks_labels, OF_TRAINING}, {has_colours, OF_TRAINING},
+    {is_no_square, OF_TRAINING}, {is_dim, OF_TRAINING},       {is_on_side, OF_TRAINING},
+    {is_reordered, OF_ALL},      {has_odd_label, OF_ALL},     {has_two_labels, OF_ALL},
+    {ignores_no_label, OF_ALL},  {was_trained_on, COMPARED},  {has_other_label_column, COMPARED},
+    {has_other_names, COMPARED}, {has_other_range, COMPARED}, {is_inverted, COMPARED},
     {has_new_label, COMPARED},
 };
 

@@ -95,6 +95,20 @@ void report_remark(void *context, const char *line) {
   print_line(stderr, text_format("mlp-train: note: %s", line).text);
 }
 
+/* Returns what may help a network that has not begun to learn, or "" if that is too soon to say. */
+static ShortText learning_cure(const EpochResult *r, const Training *t) {
+  enum { FEW_STEPS = 100 };
+  const double begin = log(t->classes); /* the loss of equal probabilities, as at the start */
+  const uint64_t batch = (uint64_t)t->batch, steps = (r->train_rows + batch - 1) / batch,
+                 taken = steps * (uint64_t)r->epoch;
+  if (r->train_loss < 1.5 * begin && taken < FEW_STEPS) {
+    if (r->epoch < r->epochs) return (ShortText){""};
+    return text_format("it took only %" PRIu64 " step%s: more --epochs%s", taken,
+                       taken == 1 ? "" : "s", t->batch >= 16 ? ", or a smaller --batch" : "");
+  }
+  return text_format("try a lower --lr%s", t->batch < 16 ? ", or a larger --batch" : "");
+}
+
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
   const Training *t = &trainer->config.training;
   const DataSummary *judge = &trainer->judge.data, *train = &trainer->train.data;
@@ -106,11 +120,12 @@ void report_learning(Report *report, const EpochResult *r, const Trainer *traine
   if (report->has_warned || r->epoch <= t->schedule.warmup ||
       (!one_answer && r->train_loss < log(t->classes)))
     return;
+  const ShortText cure = learning_cure(r, t);
+  if (!*cure.text) return;
   report->has_warned = true;
-  report_remark(report,
-                text_format("epoch %d is no better than one answer to all rows: try a lower --lr%s",
-                            r->epoch, t->batch < 16 ? ", or a larger --batch" : "")
-                    .text);
+  report_remark(report, text_format("epoch %d is no better than one answer to all rows: %s",
+                                    r->epoch, cure.text)
+                            .text);
 }
 
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
