@@ -99,6 +99,38 @@ TEST(test_label_column) {
   reading.label = NULL;
 }
 
+/* Columns that number the rows, and those that the caller names, are neither label nor pixel. */
+TEST(test_columns_that_are_left_out) {
+  static const struct {
+    const char *left_out;
+    CsvCase row;
+  } cases[] = {
+      {"", {"id,label,a\n9,1,2\n", "1,2;", 0, 0, NULL}},
+      {"", {",label,a\n,1,2\n1,3,4", "1,2;3,4;", 0, 0, NULL}},
+      {"", {"a,label,index\n2,1,\"a, b\"\n", "1,2;", 0, 0, NULL}},
+      {"", {"Image_Id,idx,a,row,label,b\n9,8,2,7,1,3\n", "1,2,3;", 0, 0, NULL}},
+      {"", {"id,label,a\n9,1,2\n9,1,2,3\n", "1,2;", 3, 0, "4 fields, but line 1 has 3"}},
+      {"", {"id,label,a\n9,1\n", "", 2, 0, "2 fields, but line 1 has 3"}},
+      {"", {"id,label,a\n9,1,x\n", "", 2, 3, "'x'" NOT_A_PIXEL}},
+      {"", {"id,a,x\n9,1,x\n", "", 2, 3, "'x'" NOT_A_PIXEL}},
+      {"2", {"1,x,3\n4,y,6\n", "1,3;4,6;", 0, 0, NULL}},
+      {"A,last", {"label,a,b,c\n1,x,2,z\n", "1,2;", 0, 0, NULL}},
+      {"1,2", {"x,y,1,2\n,,3,4\n", "1,2;3,4;", 0, 0, NULL}},
+      {"4", {"1,2,3\n", "", 1, 0, "no column '4' to leave out, as --ignore-columns says"}},
+      {"b", {"label,a\n1,2\n", "", 1, 0, "no column 'b' to leave out, as --ignore-columns says"}},
+  };
+  foreach (c, cases) {
+    reading.left_out = c->left_out;
+    expect(c->row);
+  }
+  reading.left_out = NULL;
+  reading.label = "id";
+  expect((CsvCase){"a,id\n1,2\n", "2,1;", 0, 0, NULL});
+  reading.label = "3";
+  expect((CsvCase){"id,a,label\n9,1,2\n", "2,1;", 0, 0, NULL});
+  reading.label = NULL;
+}
+
 /* Without --label-column the header or the training rows tell the label's column. The header also
    tells the order of the pixels. */
 TEST(test_columns_of_a_header) {
@@ -255,9 +287,6 @@ TEST(test_refused) {
       {"1,2\n3,4,x\n", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1,
        "'x'" NOT_A_LABEL ": --names lists labels that are words"},
-      {"id,label,a\n9,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
-      {",label,a\n0,1,2\n", "", 1, 0, "column 1 numbers the rows: leave it out, as cut does"},
-      {"a,label,index\n2,1,3\n", "", 1, 0, "column 3 numbers the rows: leave it out, as cut does"},
       {"x,1,2,3,4,5,6,7,9\n", "", 1, 0,
        "a word before numbers is no header: labels that are names need one, such as "
        "label,pixel0,..."},

@@ -143,6 +143,9 @@ static const OptionRow table[] = {
   NAMED("label-column", "C", "", option_name, label_column, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
       "column of the labels: a number from 1, a name of the header, or last [the header's label, "
       "class, target, digit or y, else the first]"),
+  NAMED("ignore-columns", "LIST", "", option_name, ignore_columns, TRAINING | FOR_EVALUATE | FOR_PREDICT, RESUME_ROWS,
+      "columns that are neither label nor pixel, by numbers from 1 or names, as 2,name; those that "
+      "the header calls id, ImageId, row or index are left out anyway"),
   NAMED("pixel-max", "V", "255", option_number, training.pixels.max, ALL, RESUME_SAME,
       "pixel value that becomes 1",
       RANGE(1, 255)),

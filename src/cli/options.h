@@ -19,10 +19,11 @@ typedef struct {
   char sweep[OPTIONS_PATH];
   int trials; /* number of trials; 0 means all combinations, or 32 if there are ranges */
   char train[OPTIONS_PATH], test[OPTIONS_PATH];
-  char label_column[OPTIONS_PATH]; /* see DatasetConfig */
-  char names[OPTIONS_PATH];        /* see class_names_read */
-  char *class_names;               /* class names; whoever calls class_names_read frees them */
-  char validation[OPTIONS_PATH];   /* a fraction or a file; see options_hold_out */
+  char label_column[OPTIONS_PATH];   /* see DatasetConfig */
+  char ignore_columns[OPTIONS_PATH]; /* see DatasetConfig.left_out */
+  char names[OPTIONS_PATH];          /* see class_names_read */
+  char *class_names;                 /* class names; whoever calls class_names_read frees them */
+  char validation[OPTIONS_PATH];     /* a fraction or a file; see options_hold_out */
   DeviceChoice device;
   bool quiet;
   char log[OPTIONS_PATH], plot[OPTIONS_PATH], weights[OPTIONS_PATH], mistakes[OPTIONS_PATH],

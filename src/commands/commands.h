@@ -107,6 +107,7 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
   if (judges) test = hold_out > 0 ? options->train : validation;
   return (EvaluateConfig){.rows = {.path = test,
                                    .label = options->label_column,
+                                   .left_out = options->ignore_columns,
                                    .names = options->class_names,
                                    .hold_out = hold_out,
                                    .held_out = true,

@@ -148,8 +148,11 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
 
 static bool predict(Engine *engine, Asked *a, Error *error) {
   const Options *o = &a->o;
-  const DatasetConfig rows = {
-      .path = o->predict, .label = o->label_column, .predicts = true, .trained = a->trained};
+  const DatasetConfig rows = {.path = o->predict,
+                              .label = o->label_column,
+                              .left_out = o->ignore_columns,
+                              .predicts = true,
+                              .trained = a->trained};
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const char *output = *o->output ? o->output : "-";

@@ -199,6 +199,7 @@ TrainerConfig trainer_config(const Options *o) {
                           .test = options_test_file(o),
                           .validation = options_validation_file(o),
                           .label_column = o->label_column,
+                          .ignore_columns = o->ignore_columns,
                           .names = o->class_names,
                           .hold_out = options_hold_out(o),
                           .rereads_test = run_files_judged(o),

@@ -14,7 +14,9 @@ enum { KEPT = DATASET_MAX_COLUMNS + 1 };
 
 /* The fields of the first line. */
 typedef struct {
-  size_t count;            /* number of fields */
+  size_t count;            /* number of fields, without those that are left out */
+  size_t all;              /* number of fields */
+  uint16_t column[KEPT];   /* (count): where the field stands in the line, from 0 */
   const char *field[KEPT]; /* (count, but at most KEPT) */
   char *end;               /* where the next field's text goes */
   char text[];
@@ -22,8 +24,10 @@ typedef struct {
 
 static void keep_field(void *field, size_t length, void *context) {
   FirstLine *first = context;
+  first->all++;
   if (first->count++ >= KEPT) return;
   first->field[first->count - 1] = first->end;
+  first->column[first->count - 1] = (uint16_t)(first->count - 1);
   if (length > 0) memcpy(first->end, field, length); /* libcsv may give NULL for an empty field */
   first->end[length] = '\0';
   for (char *c = first->end; *c; c += text_character(c) ? text_character(c) : 1)
@@ -37,7 +41,7 @@ static FirstLine *split_line(const char *file, const char *line, size_t length, 
   struct csv_parser csv;
   FirstLine *first = malloc(sizeof *first + 2 * length + 2);
   if (!first) return error_null(error, "no memory to read %s", file);
-  first->count = 0;
+  first->count = first->all = 0;
   first->end = first->text;
   c->separator = ' ';
   for (const char *s = "\t;,"; *s; s++) /* prefers a comma, then a semicolon, then a tab */
@@ -130,10 +134,8 @@ static bool is_header(const FirstLine *first, const char *label) {
          numbers_columns(first);
 }
 
-/* Refuses a first line that looks like a row whose label is a word, and a column of row numbers. */
-static bool check_header(const FirstLine *first, const CsvColumns *c, const ColumnsKnown *known,
-                         Error *error) {
-  static const char *const row_numbers[] = {"id", "imageid", "index", "unnamed: 0"};
+/* Refuses a first line that looks like a row whose label is a word. */
+static bool check_header(const FirstLine *first, const ColumnsKnown *known, Error *error) {
   enum { MANY = 9 };
   bool numbers = is_word(first->field[0]) && first->count >= MANY && !numbers_columns(first);
   for (size_t i = 1; i < first->count && i < KEPT; i++)
@@ -144,12 +146,92 @@ static bool check_header(const FirstLine *first, const CsvColumns *c, const Colu
                      "%s, line 1: a word before numbers is no header: labels that are names need "
                      "one, such as label,pixel0,...",
                      known->file);
-  size_t number = c->named && !*first->field[0] ? 0 : CSV_NONE;
-  for (size_t i = 0; i < LENGTH(row_numbers); i++)
-    if (number == CSV_NONE) number = find_name(first, row_numbers[i]);
-  return number == CSV_NONE || number == find_told_name(first, known->label) ||
-         error_set(error, "%s, line 1: column %zu numbers the rows: leave it out, as cut does",
-                   known->file, number + 1);
+  return true;
+}
+
+/* ---- columns that are left out ------------------------------------------------------------- */
+
+/* Leaves out the field at `place`. */
+static bool leave_out(FirstLine *first, size_t place, int kind, CsvColumns *c,
+                      const ColumnsKnown *known, Error *error) {
+  if (c->stops == COLUMNS_LEFT_OUT)
+    return error_set(error, "%s: more than %d columns to leave out: cut can remove them",
+                     known->file, COLUMNS_LEFT_OUT);
+  c->stop[c->stops++] = (ColumnStop){.column = first->column[place], .kind = kind};
+  first->count--;
+  for (size_t i = place; i < first->count && i < KEPT; i++) {
+    first->field[i] = first->field[i + 1];
+    first->column[i] = first->column[i + 1];
+  }
+  return true;
+}
+
+/* Returns the place among first->field of a column of the file, or CSV_NONE if it is left out. */
+static size_t place_of(const FirstLine *first, size_t column) {
+  for (size_t i = 0; i < first->count && i < KEPT; i++)
+    if (first->column[i] == column) return i;
+  return column < first->all ? CSV_NONE : column;
+}
+
+/* Leaves out the columns that --ignore-columns lists. */
+static bool leave_out_told(FirstLine *first, CsvColumns *c, const ColumnsKnown *known,
+                           Error *error) {
+  for (const char *at = known->left_out; *at; at += strcspn(at, ","), at += *at == ',') {
+    const ShortText item = text_format("%.*s", (int)strcspn(at, ","), at);
+    const size_t number = numbered_column(item.text, first->all),
+                 place = number == CSV_NONE ? find_name(first, item.text) : place_of(first, number);
+    if (place >= first->count)
+      return error_set(error, "%s, line 1: no column '%s' to leave out, as --ignore-columns says",
+                       known->file, item.text);
+    if (!leave_out(first, place, STOP_OTHER, c, known, error)) return false;
+  }
+  return true;
+}
+
+/* Leaves out the columns whose names say that they number the rows. The first one numbers them. */
+static bool leave_out_numbers(FirstLine *first, CsvColumns *c, const ColumnsKnown *known,
+                              Error *error) {
+  static const char *const names[] = {"id",  "imageid", "image_id",  "row",
+                                      "idx", "index",   "unnamed: 0"};
+  const size_t told = find_told_name(first, known->label);
+  bool is_first = true;
+  for (size_t i = 0; c->named && i < first->count && i < KEPT;) {
+    bool numbers = i == 0 && !*first->field[0];
+    for (size_t n = 0; n < LENGTH(names); n++)
+      numbers |= strcasecmp(first->field[i], names[n]) == 0;
+    if (!numbers || i == told || first->column[i] == numbered_column(known->label, first->all)) {
+      i++;
+      continue;
+    }
+    if (!leave_out(first, i, is_first ? STOP_ID : STOP_OTHER, c, known, error)) return false;
+    is_first = false;
+  }
+  return true;
+}
+
+static int by_column(const void *a, const void *b) {
+  const ColumnStop *x = a, *y = b;
+  return (x->column > y->column) - (x->column < y->column);
+}
+
+/* Adds the label to c->stop, sorts the stops and counts the pixels before each. */
+static void settle_stops(const FirstLine *first, CsvColumns *c, DataSummary *s) {
+  if (c->labelled) {
+    c->label_at = first->column[c->label];
+    c->stop[c->stops++] = (ColumnStop){.column = c->label_at, .kind = STOP_LABEL};
+    s->label = (int)c->label_at + 1;
+  }
+  qsort(c->stop, c->stops, sizeof *c->stop, by_column);
+  for (size_t i = 0; i < c->stops; i++) {
+    c->stop[i].pixels = c->stop[i].column - i;
+    if (c->stop[i].kind == STOP_ID) s->id = (int)c->stop[i].column + 1;
+  }
+}
+
+const ColumnStop *columns_stop(const CsvColumns *c, size_t column) {
+  for (size_t i = 0; i < c->stops; i++)
+    if (c->stop[i].column == column) return &c->stop[i];
+  return NULL;
 }
 
 /* ---- the label ----------------------------------------------------------------------------- */
@@ -185,29 +267,34 @@ static bool find_label(const FirstLine *first, const CsvColumns *c, const Column
                        DataSummary *s, Error *error) {
   const char *label = known->label;
   const DataSummary *trained = known->trained;
-  const size_t numbered = numbered_column(label, c->columns), told = find_told_name(first, label),
-               usual = find_usual_name(first), odd = c->named ? find_odd_name(first) : CSV_NONE,
+  const size_t number = numbered_column(label, c->columns),
+               numbered = number == CSV_NONE ? CSV_NONE : place_of(first, number),
+               told = find_told_name(first, label), usual = find_usual_name(first),
+               odd = c->named ? find_odd_name(first) : CSV_NONE,
                same = c->named && trained ? find_name(first, trained->label_name) : CSV_NONE;
   const struct {
     LabelFound found;
     bool here;
     size_t column;
   } ways[] = {
-      {LABEL_TOLD, *label, numbered != CSV_NONE ? numbered : told},
+      {LABEL_TOLD, *label, number != CSV_NONE ? numbered : told},
       {LABEL_NAMED, same != CSV_NONE, same},
       {LABEL_NAMED, usual != CSV_NONE, usual},
       {LABEL_ODD, odd != CSV_NONE, odd},
       {LABEL_AS_TRAINED,
        trained && trained->label &&
            (trained->label == LABEL_DIFFERS || trained->columns == s->columns),
-       trained ? (size_t)trained->label - 1 : 0},
+       trained ? place_of(first, (size_t)trained->label - 1) : 0},
       {LABEL_FIRST, true, 0},
   };
   size_t way = 0;
   while (!ways[way].here) way++;
   s->label = (int)ways[way].column + 1;
   s->label_found = ways[way].found;
-  s->header_label = usual != CSV_NONE ? (int)usual + 1 : 0;
+  s->header_label = usual != CSV_NONE ? first->column[usual] + 1 : 0;
+  if (way == 0 && number != CSV_NONE && numbered == CSV_NONE)
+    return error_set(error, "%s: --ignore-columns leaves out the label, column %s", known->file,
+                     label);
   if (way == 0 && ways[way].column == CSV_NONE)
     return error_set(error, "%s, line 1: %s '%s': --label-column takes a number or last, too",
                      known->file, c->named ? "no field is" : "no header names the column", label);
@@ -216,7 +303,7 @@ static bool find_label(const FirstLine *first, const CsvColumns *c, const Column
                      "%s does not say where its labels are, and the networks had them in different "
                      "columns: --label-column says which",
                      known->file);
-  if (ways[way].column >= c->columns)
+  if (ways[way].column >= first->count)
     return error_set(error, "%s, line 1: %zu fields, but --label-column is %s", known->file,
                      c->columns, label);
   if (c->named) text_append(s->label_name, "%s", first->field[ways[way].column]);
@@ -234,26 +321,26 @@ static bool names_label(const FirstLine *first, const CsvColumns *c, const Colum
 static bool check_square(const CsvColumns *c, const ColumnsKnown *known, const DataSummary *s,
                          Error *error) {
   enum { LEAST_SIDE = 8 }; /* smaller tables are seldom pictures */
-  const size_t side = (size_t)sqrt((double)c->columns);
+  const size_t columns = c->inputs + c->labelled, side = (size_t)sqrt((double)columns);
   const DataSummary *trained = known->trained;
-  const bool fits = trained && ((size_t)trained->inputs == c->columns || /* refused by the caller */
-                                (size_t)trained->inputs + 1 == c->columns);
-  return s->label_found != LABEL_FIRST || fits || side < LEAST_SIDE || side * side != c->columns ||
+  const bool fits = trained && ((size_t)trained->inputs == columns || /* refused by the caller */
+                                (size_t)trained->inputs + 1 == columns);
+  return s->label_found != LABEL_FIRST || fits || side < LEAST_SIDE || side * side != columns ||
          error_set(error,
                    "%s: %zu columns are %zu x %zu: where is the label? --label-column says which "
                    "column it is",
-                   known->file, c->columns, side, side);
+                   known->file, columns, side, side);
 }
 
 static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const ColumnsKnown *known,
                                   DataSummary *s, Error *error) {
   const size_t columns = first->count, inputs = (size_t)known->inputs;
   const char *plural_ending = plural((int)columns);
-  c->columns = columns;
+  c->columns = first->all;
   c->labelled = inputs == 0 || columns != inputs || names_label(first, c, known);
   c->judged = c->labelled && !known->predicts;
   c->inputs = columns - c->labelled;
-  s->columns = (int)columns;
+  s->columns = (int)first->all;
   s->inputs = (int)c->inputs;
   if (inputs > 0 && columns == inputs && !c->labelled && !known->predicts)
     return error_set(error,
@@ -283,7 +370,8 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
 /* A column of pixels. */
 typedef struct {
   const char *name;
-  size_t at; /* the pixel's index in its list, from 0 */
+  size_t at;       /* the pixel's index in its list, from 0 */
+  unsigned column; /* its column in the file, from 0 */
 } Pixel;
 
 static int by_name(const void *a, const void *b) {
@@ -340,7 +428,7 @@ static bool split_names(char *text, Pixel *list, size_t count) {
     char *end = strchr(text, '\n');
     if (!end) return false;
     *end = '\0';
-    list[i] = (Pixel){text, i};
+    list[i] = (Pixel){.name = text, .at = i};
     text = end + 1;
   }
   return !*text;
@@ -397,12 +485,10 @@ static bool order_as_trained(const PixelLists *l, const ColumnsKnown *known, con
     if (l->trained[i].at == other) wanted = l->trained[i].name;
   }
   return other == count ||
-         error_set(
-             error,
-             "%s, line 1: column %zu is '%.60s', but the training rows have '%.60s' there; if "
-             "these are the same pixels in the same order, remove the header line",
-             known->file, other + 1 + (c->labelled && other >= c->label), l->file[other].name,
-             wanted);
+         error_set(error,
+                   "%s, line 1: column %u is '%.60s', but the training rows have '%.60s' there; if "
+                   "these are the same pixels in the same order, remove the header line",
+                   known->file, l->file[other].column + 1u, l->file[other].name, wanted);
 }
 
 /* Returns true if all names differ in numbers only. Names such as 0a, in hexadecimal, do not. */
@@ -465,7 +551,8 @@ static bool order_pixels(const FirstLine *first, CsvColumns *c, const ColumnsKno
   bool good = text && lists && c->order;
   if (!good) error_set(error, "no memory to read %s", known->file);
   for (size_t i = 0; good && i < count; i++) {
-    l.file[i] = l.sorted[i] = (Pixel){first->field[i + (c->labelled && i >= c->label)], i};
+    const size_t place = i + (c->labelled && i >= c->label);
+    l.file[i] = l.sorted[i] = (Pixel){first->field[place], i, first->column[place]};
     c->order[i] = (uint16_t)i;
   }
   /* A network of an older version has no names. It was trained on the columns as they were. */
@@ -495,9 +582,11 @@ bool columns_decide(const ColumnsKnown *known, const char *line, size_t length, 
   FirstLine *first = split_line(known->file, line, length, c, error);
   if (!first) return false;
   s->header = c->named = is_header(first, known->label);
-  bool good = check_header(first, c, known, error) &&
+  bool good = check_header(first, known, error) && leave_out_told(first, c, known, error) &&
+              leave_out_numbers(first, c, known, error) &&
               find_pixels_and_label(first, c, known, s, error) &&
               (!c->named || order_pixels(first, c, known, s, error));
+  if (good) settle_stops(first, c, s);
   free(first);
   if (good && s->order >= ORDER_BY_NUMBER) return true;
   free(c->order);

@@ -91,7 +91,7 @@ static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t 
 
 static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
   const unsigned char *text = field;
-  const bool is_label = parser->columns->judged && fields(parser) == parser->columns->label;
+  const bool is_label = parser->columns->judged && fields(parser) == parser->columns->label_at;
   Error *fault = fault_at(parser, parser->chunk->lines, fields(parser) + 1);
   if (memchr(text, CSV_LF, length)) {
     error_set(fault, UNENDED_QUOTE);
@@ -135,31 +135,60 @@ static void see_ignored(Chunk *chunk, const unsigned char *text, size_t length) 
   seen->last = value;
 }
 
-/* Handles labels, surplus fields and the start of a row. Returns false if the field is a pixel. */
-static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
+/* Lets pixels follow up to the next stop or the end of the row. */
+static void expect_pixels(ChunkParser *parser) {
+  const CsvColumns *c = parser->columns;
+  parser->row_end =
+      parser->row + (parser->passed < c->stops ? c->stop[parser->passed].pixels : c->inputs);
+}
+
+/* Keeps a row's number, which may be any text. */
+static void keep_id(Chunk *chunk, const unsigned char *text, size_t length) {
+  if (!chunk->ids) return;
+  chunk->ids[chunk->rows] = chunk->id_end;
+  if (length > 0) memcpy(chunk->id_text + chunk->id_end, text, length);
+  chunk->id_end += (uint32_t)length;
+  chunk->id_text[chunk->id_end++] = '\0';
+}
+
+static void take_label(ChunkParser *parser, const unsigned char *text, size_t length) {
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
-  const size_t at = fields(parser);
   unsigned value = 0;
-  if (chunk_failed(chunk) || (at == 0 && !begin_row(parser))) return true;
-  const bool is_label = c->labelled && at == c->label;
-  if (at == 0) {
-    chunk->labels[chunk->rows] = 0;
-    parser->row_end = parser->row + (c->labelled ? c->label : c->inputs);
-    if (!is_label) return false;
-  }
-  if (!is_label || parser->extra) {
-    parser->extra++; /* end_row will report that there are too many fields */
-    return true;
-  }
   if ((c->judged && !parse_label(c, text, length, &value)) || memchr(text, CSV_LF, length)) {
     not_an_integer(parser, text, length);
-    return true;
+    return;
   }
   if (!c->judged) see_ignored(chunk, text, length);
   chunk->labels[chunk->rows] = (uint16_t)value;
-  parser->passed = 1;
-  parser->row_end = parser->row + c->inputs;
+}
+
+/* Handles columns that are not pixels, surplus fields and the start of a row. Returns false if the
+   field is a pixel. */
+static bool take_stop(ChunkParser *parser, const unsigned char *text, size_t length) {
+  const CsvColumns *c = parser->columns;
+  Chunk *chunk = parser->chunk;
+  const bool begins = fields(parser) == 0;
+  if (chunk_failed(chunk) || (begins && !begin_row(parser))) return true;
+  if (begins) {
+    chunk->labels[chunk->rows] = 0;
+    expect_pixels(parser);
+    if (parser->row_end != parser->row) return false;
+  }
+  if (parser->passed == c->stops || parser->extra) {
+    parser->extra++; /* end_row will report that there are too many fields */
+    return true;
+  }
+  const ColumnStop *stop = &c->stop[parser->passed];
+  if (stop->kind == STOP_LABEL)
+    take_label(parser, text, length);
+  else if (memchr(text, CSV_LF, length))
+    not_an_integer(parser, text, length);
+  else if (stop->kind == STOP_ID)
+    keep_id(chunk, text, length);
+  if (chunk_failed(chunk)) return true;
+  parser->passed++;
+  expect_pixels(parser);
   return true;
 }
 

@@ -30,6 +30,10 @@ typedef struct Chunk {
   Error fault;             /* the error after the rows, if fault_line is not CSV_NONE */
   uint64_t fault_line;
   size_t fault_column; /* counted from 1; 0 means the whole line */
+  uint32_t *ids;       /* (capacity): where in id_text the number of each row begins; NULL if rows
+                          have no numbers or nobody wants them */
+  char *id_text;       /* as long as the chunk's text */
+  uint32_t id_end;     /* bytes of id_text in use */
   uint8_t *pixels;     /* (capacity, inputs) */
   uint16_t labels[];   /* (capacity); the array `pixels` follows in the same allocation */
 } Chunk;
@@ -40,7 +44,7 @@ typedef struct {
   Chunk *chunk;             /* the chunk that is being filled */
   uint8_t *row;             /* pixels of the row that is being parsed */
   uint8_t *pixel, *row_end; /* next pixel to fill; end of the pixels before (or after) the label */
-  size_t passed, extra;     /* number of labels read in the row; number of surplus fields */
+  size_t passed, extra;     /* number of stops read in the row; number of surplus fields */
   bool row_on_line, carriage; /* a row began on this line; the line has a carriage return */
 } ChunkParser;
 

@@ -36,6 +36,7 @@ typedef struct {
   bool is_empty; /* its last field is empty */
 
   char start[8];           /* the file's first bytes */
+  ShortText begin[2];      /* the first field of line 1, and of the refused line */
   ShortText head;          /* the refused column's field in line 1 */
   ShortText bad;           /* the refused field */
   uint64_t rows;           /* number of lines after a header */
@@ -51,7 +52,7 @@ typedef struct {
 static bool parse_number(const char *text, double *value) {
   char *end;
   *value = strtod(text, &end);
-  return end != text && !*end && isfinite(*value) && !isalpha((unsigned char)*text);
+  return end != text && !*end && text[strspn(text, "0123456789.eE+-")] == '\0';
 }
 
 static void see_value(Values *v, const char *text) {
@@ -89,13 +90,15 @@ static void see_field(void *field, size_t length, void *context) {
                                  : text_format(length ? "?" : "");
   const size_t at = l->at++;
   l->is_empty = length == 0;
+  if (at == 0 && l->line == 1) l->begin[0] = text;
+  if (at == 0 && l->line == l->fault_line) l->begin[1] = text;
   if (at == l->fault_column && l->line == 1) l->head = text;
   if (at == l->fault_column && l->line == l->fault_line) l->bad = text;
   if ((c->named && l->line == 1) || at >= c->columns) return;
-  const bool is_label = c->labelled && at == c->label;
+  const bool is_label = c->labelled && at == c->label_at;
   if (is_label) see_value(&l->label, text.text);
   if (at == c->columns - 1) see_value(&l->end, text.text);
-  if (!is_label) see_pixel(l, text.text);
+  if (!columns_stop(c, at)) see_pixel(l, text.text);
 }
 
 static void see_end(int terminator, void *context) {
@@ -136,11 +139,11 @@ static const ShortText nothing = {""};
 #define WITHOUT_LINE_1 "remove it, as tail -n +2 does"
 
 static bool is_of_label(const Look *l) {
-  return l->c->judged && l->fault_column == l->c->label;
+  return l->c->judged && l->fault_column == l->c->label_at;
 }
 
 static bool is_of_pixel(const Look *l) {
-  return l->fault_column != CSV_NONE && !(l->c->labelled && l->fault_column == l->c->label);
+  return l->fault_column != CSV_NONE && !columns_stop(l->c, l->fault_column);
 }
 
 static ShortText has_separator_line(const Look *l) {
@@ -156,7 +159,9 @@ static ShortText has_comment(const Look *l) {
 }
 
 static ShortText has_second_header(const Look *l) {
-  return l->c->named && l->fault_line > 1 && *l->bad.text && strcmp(l->bad.text, l->head.text) == 0
+  return l->c->named && l->fault_line > 1 && *l->bad.text &&
+                 strcmp(l->bad.text, l->head.text) == 0 &&
+                 strcmp(l->begin[0].text, l->begin[1].text) == 0
              ? text_format("the header comes again: remove this line")
              : nothing;
 }
@@ -233,7 +238,7 @@ static ShortText counts_rows(const Look *l) {
 
 static ShortText has_labels_last(const Look *l) {
   const Values *end = &l->end;
-  return is_of_label(l) && l->c->label == 0 && l->label.whole && !have_no_gap(&l->label) &&
+  return is_of_label(l) && l->c->label_at == 0 && l->label.whole && !have_no_gap(&l->label) &&
                  have_no_gap(end) && end->greatest < (unsigned)l->c->classes
              ? text_format("it looks like a pixel, and the last column, 0 to %u, like the label: "
                            "--label-column last",

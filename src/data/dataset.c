@@ -68,9 +68,13 @@ struct DatasetReader {
                           split */
   size_t numbers_room;
   uint64_t first_number; /* the number of the first of these rows */
-  uint64_t offset;       /* Chunk.offset of the last chunk whose rows were all delivered */
-  uint64_t line;         /* line number of the first line of the chunk `head` */
-  uint64_t blank_line;   /* line where the blank lines just before `head` start, or CSV_NONE */
+  FILE *ids;             /* writes id_text; NULL if rows have no ids or nobody wants them */
+  char *id_text;         /* the ids of these rows, each with a 0 byte */
+  size_t id_size;
+  const char *next_id; /* the next id in id_text that dataset_id returns */
+  uint64_t offset;     /* Chunk.offset of the last chunk whose rows were all delivered */
+  uint64_t line;       /* line number of the first line of the chunk `head` */
+  uint64_t blank_line; /* line where the blank lines just before `head` start, or CSV_NONE */
 };
 
 /* ---- the threads ------------------------------------------------------------------------- */
@@ -92,14 +96,35 @@ static size_t take_lines(DatasetReader *reader, Worker *worker) {
   return cut;
 }
 
+/* Returns true if the numbers of rows are kept. */
+static bool keeps_ids(const DatasetReader *reader) {
+  return reader->config.predicts && reader->summary.id;
+}
+
 static size_t chunk_bytes(const DatasetReader *reader) {
-  return sizeof(Chunk) + reader->chunk_rows * (reader->columns.inputs + sizeof(uint16_t));
+  const size_t ids = keeps_ids(reader) ? reader->chunk_rows * sizeof(uint32_t) + CHUNK_BYTES : 0;
+  return sizeof(Chunk) + ids + reader->chunk_rows * (reader->columns.inputs + sizeof(uint16_t));
+}
+
+static void free_chunk(Chunk *chunk) {
+  if (chunk->ids) free(chunk->id_text);
+  free(chunk->ids);
+  free(chunk);
 }
 
 static Chunk *new_chunk(DatasetReader *reader) {
   Chunk *chunk = malloc(chunk_bytes(reader));
   if (!chunk) return NULL;
   chunk->pixels = (uint8_t *)(chunk->labels + reader->chunk_rows);
+  chunk->ids = NULL;
+  if (keeps_ids(reader)) {
+    chunk->ids = malloc(reader->chunk_rows * sizeof *chunk->ids);
+    chunk->id_text = malloc(CHUNK_BYTES);
+  }
+  if (keeps_ids(reader) && (!chunk->ids || !chunk->id_text)) {
+    free_chunk(chunk);
+    return NULL;
+  }
   reader->chunks++;
   return chunk;
 }
@@ -127,7 +152,7 @@ static bool begin_turn(Worker *worker) {
     if (chunk) {
       chunk->next = NULL;
       chunk->parsed = false;
-      chunk->rows = chunk->lines = 0;
+      chunk->rows = chunk->lines = chunk->id_end = 0;
       chunk->blank = chunk->fault_line = CSV_NONE;
       worker->chunk = *reader->end = chunk;
       reader->end = &chunk->next;
@@ -217,8 +242,8 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!csv_check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
-  const ColumnsKnown known = {name, config->label, config->inputs, config->predicts,
-                              config->trained};
+  const ColumnsKnown known = {name,           config->label,    config->left_out,
+                              config->inputs, config->predicts, config->trained};
   if (!columns_decide(&known, tail, length, &reader->columns, &reader->summary, error))
     return false;
   reader->line = reader->columns.named ? 2 : 1;
@@ -294,9 +319,9 @@ static bool check_one_hot(DatasetReader *reader, Error *error) {
 }
 
 /* Returns the size in bytes of the shortest possible row. Each column takes at least a digit and a
-   separator. Only a label that is ignored may be empty. */
+   separator. Only a column that is ignored may be empty. */
 static size_t least_bytes(const CsvColumns *c) {
-  return 2 * c->columns - (c->labelled && !c->judged);
+  return 2 * c->columns - (c->stops - c->judged);
 }
 
 /* Returns true if the file's size is the length of its text, as it is not for pipes, archives and
@@ -350,6 +375,7 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!reader) return error_null(error, "no memory to read %s", config->path);
   reader->config = *config;
   if (!config->label) reader->config.label = "";
+  if (!config->left_out) reader->config.left_out = "";
   reader->columns.classes = config->classes;
   reader->columns.names = config->names;
   reader->split = (Split){config->hold_out, config->seed, config->held_out, config->classes, {{0}}};
@@ -382,13 +408,15 @@ void dataset_close(DatasetReader *reader) {
   *reader->end = reader->spare;
   for (Chunk *next; reader->head; reader->head = next) {
     next = reader->head->next;
-    free(reader->head);
+    free_chunk(reader->head);
   }
   pthread_cond_destroy(&reader->ready);
   pthread_cond_destroy(&reader->turn);
   pthread_mutex_destroy(&reader->mutex);
   source_close(&reader->source);
   idx_close(&reader->idx);
+  if (reader->ids) fclose(reader->ids);
+  free(reader->id_text);
   free(reader->columns.order);
   free(reader->numbers);
   free(reader);
@@ -487,15 +515,25 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
     s->counts[reader->last_label = label] += reader->columns.judged;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
+    if (chunk->ids) {
+      const char *id = chunk->id_text + chunk->ids[reader->taken];
+      fwrite(id, 1, strlen(id) + 1, reader->ids);
+    }
     if (reader->split.share > 0) reader->numbers[first + count] = reader->rows + reader->taken + 1;
     labels[count++] = label;
   }
   return count;
 }
 
-/* Gives reader->numbers room for `rows` rows if there is a split. */
+/* Gives reader->numbers room for `rows` rows if there is a split. Makes room for ids. */
 static bool make_numbers(DatasetReader *reader, size_t rows, Error *error) {
   reader->first_number = reader->rows + reader->taken + 1;
+  if (keeps_ids(reader)) {
+    if (!reader->ids) reader->ids = open_memstream(&reader->id_text, &reader->id_size);
+    if (!reader->ids) return error_set(error, "no memory to read %s", reader->source.name);
+    rewind(reader->ids);
+    reader->next_id = NULL;
+  }
   if (reader->split.share == 0 || rows <= reader->numbers_room) return true;
   free(reader->numbers);
   reader->numbers = make_array(reader->numbers, rows);
@@ -505,6 +543,17 @@ static bool make_numbers(DatasetReader *reader, size_t rows, Error *error) {
 
 uint64_t dataset_number(const DatasetReader *reader, size_t index) {
   return reader->split.share > 0 ? reader->numbers[index] : reader->first_number + index;
+}
+
+const char *dataset_next_id(DatasetReader *reader) {
+  if (!reader->ids) return NULL;
+  if (!reader->next_id) {
+    if (fflush(reader->ids) != 0 || ferror(reader->ids)) return NULL;
+    reader->next_id = reader->id_text;
+  }
+  const char *id = reader->next_id;
+  reader->next_id += strlen(id) + 1;
+  return id;
 }
 
 /* Refuses rows that all have one label if they are to train, or if they are to be compared with the

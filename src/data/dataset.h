@@ -19,15 +19,16 @@ typedef struct DatasetReader DatasetReader;
 /* A file to read, and how to read it. The first three fields must be set. Every other field may be
    zero. */
 typedef struct {
-  const char *path;  /* must outlive the reader */
-  int classes;       /* labels must be below this number, which is 2 to 1024 */
-  int threads;       /* parser threads, at least 1 */
-  const char *label; /* the label column: a number from 1, a header name or "last". NULL or ""
-                        leaves the choice to columns.h */
-  const char *names; /* class names, see CsvColumns */
-  int inputs;        /* number of pixels of a row; if 0, line 1 gives the number */
-  bool predicts;     /* a row may lack a label. Labels are ignored and read as 0. Needs `inputs` */
-  bool trains;       /* rows train a network, so they need two classes */
+  const char *path;     /* must outlive the reader */
+  int classes;          /* labels must be below this number, which is 2 to 1024 */
+  int threads;          /* parser threads, at least 1 */
+  const char *label;    /* the label column: a number from 1, a header name or "last". NULL or ""
+                           leaves the choice to columns.h */
+  const char *left_out; /* columns to leave out, see ColumnsKnown, or NULL */
+  const char *names;    /* class names, see CsvColumns */
+  int inputs;           /* number of pixels of a row; if 0, line 1 gives the number */
+  bool predicts; /* a row may lack a label. Labels are ignored and read as 0. Needs `inputs` */
+  bool trains;   /* rows train a network, so they need two classes */
   const DataSummary *trained; /* the training rows of the network that gets the rows, or NULL */
   size_t ahead;    /* maximum number of rows parsed ahead of the caller, but at least a chunk per
                       thread. 0 means as many rows as fit in half of memory_available() */
@@ -65,6 +66,11 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
 /* Returns the number in the file, from 1, of row `index` of the last call of dataset_read. A header
    has no number. */
 uint64_t dataset_number(const DatasetReader *reader, size_t index);
+
+/* Returns the id of the next row that the last call of dataset_read delivered, beginning with the
+   first: the text of the column that numbers the rows. Returns NULL if there is no such column,
+   without `predicts`, or if memory ran out. The text is valid until the next dataset_read. */
+const char *dataset_next_id(DatasetReader *reader);
 
 /* Returns the summary of the delivered rows. The least, greatest and mean pixel cover every chunk
    whose rows have all been delivered. They also cover rows that the split leaves out. */

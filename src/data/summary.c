@@ -214,6 +214,11 @@ static ShortText is_reordered(const DataSummary *s, const DataSummary *trained) 
              : text_format("its columns are not in the order of %s", what[s->order]);
 }
 
+static ShortText has_ids(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->id ? text_format("column %d numbers the rows: left out", s->id) : nothing;
+}
+
 static ShortText has_odd_label(const DataSummary *s, const DataSummary *trained) {
   return s->label_found == LABEL_ODD && !s->counts_up && (!trained || s->label != trained->label)
              ? text_format("%s, is taken for the label, because only its name has no number",
@@ -340,11 +345,22 @@ static const struct {
   Remark *remark;
   RemarkOn on;
 } remarks[] = {
-    {is_sorted, OF_TRAINING},    {lacks_labels, OF_TRAINING}, {has_colours, OF_TRAINING},
-    {is_no_square, OF_TRAINING}, {is_dim, OF_TRAINING},       {is_on_side, OF_TRAINING},
-    {is_reordered, OF_ALL},      {has_odd_label, OF_ALL},     {has_two_labels, OF_ALL},
-    {ignores_no_label, OF_ALL},  {was_trained_on, COMPARED},  {has_other_label_column, COMPARED},
-    {has_other_names, COMPARED}, {has_other_range, COMPARED}, {is_inverted, COMPARED},
+    {is_sorted, OF_TRAINING},
+    {lacks_labels, OF_TRAINING},
+    {has_colours, OF_TRAINING},
+    {is_no_square, OF_TRAINING},
+    {is_dim, OF_TRAINING},
+    {is_on_side, OF_TRAINING},
+    {is_reordered, OF_ALL},
+    {has_ids, OF_ALL},
+    {has_odd_label, OF_ALL},
+    {has_two_labels, OF_ALL},
+    {ignores_no_label, OF_ALL},
+    {was_trained_on, COMPARED},
+    {has_other_label_column, COMPARED},
+    {has_other_names, COMPARED},
+    {has_other_range, COMPARED},
+    {is_inverted, COMPARED},
     {has_new_label, COMPARED},
 };
 

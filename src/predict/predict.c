@@ -75,10 +75,22 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
 /* ---- prediction --------------------------------------------------------------------------- */
 
 typedef struct {
+  DatasetReader *reader;
   AtomicFile output; /* output.file may be stdout */
   int classes;
   bool probabilities;
 } Predictions;
+
+/* Prints a field of CSV, in quotes if it needs them. */
+static void print_field(FILE *file, const char *text) {
+  const bool quoted = strpbrk(text, ",\"\r") != NULL;
+  if (quoted) putc('"', file);
+  for (; *text; text++) {
+    if (*text == '"') putc('"', file);
+    putc(*text, file);
+  }
+  if (quoted) putc('"', file);
+}
 
 static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int label,
                       const float *logits, Error *error) {
@@ -86,7 +98,12 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
   FILE *file = p->output.file;
   double probabilities[NETWORK_MAX_CLASSES];
   (void)pixels, (void)label;
-  fprintf(file, "%" PRIu64 ",%d", row, argmax(logits, p->classes));
+  const char *id = dataset_next_id(p->reader);
+  if (id)
+    print_field(file, id);
+  else
+    fprintf(file, "%" PRIu64, row);
+  fprintf(file, ",%d", argmax(logits, p->classes));
   if (p->probabilities) softmax(logits, p->classes, probabilities);
   for (int c = 0; p->probabilities && c < p->classes; c++) fprintf(file, ",%.6g", probabilities[c]);
   fputc('\n', file);
@@ -95,7 +112,8 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
 
 bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
                      Error *error) {
-  Predictions predictions = {.output = {.file = stdout, .path = "to standard output"},
+  Predictions predictions = {.reader = reader,
+                             .output = {.file = stdout, .path = "to standard output"},
                              .classes = network_classes(&engine->config.network),
                              .probabilities = probabilities};
   AtomicFile *output = &predictions.output;

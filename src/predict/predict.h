@@ -12,7 +12,8 @@
    threads and of rows to read ahead. */
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
-/* Writes the prediction for every remaining row as CSV: ImageId (from 1), Label and, with
+/* Writes the prediction for every remaining row as CSV: ImageId (the file's own, or
+   else from 1), Label and, with
    `probabilities`, P0, P1, ... "-" means standard output. A regular file is replaced only when the
    new file is complete. Anything else is written directly. */
 bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,

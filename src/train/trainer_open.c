@@ -18,6 +18,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
                                     .classes = c->training.classes,
                                     .threads = c->training.threads,
                                     .label = c->label_column,
+                                    .left_out = c->ignore_columns,
                                     .names = c->names,
                                     .trains = !file->judges,
                                     .trained = file->judges ? &t->train.data : &t->before,

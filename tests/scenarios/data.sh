@@ -273,7 +273,11 @@ printed 1 '^note     rows.csv: column 1, was ignored as the label, but it counts
 same answers.csv right.csv
 cat <(echo "$(seq -s, -f pixel%g 0 63),row") <(cut -d, -f2- judge.csv | paste -d, - <(seq 0 99)) >row_last.csv
 ok $L --predict row_last.csv --output answers.csv
-printed 1 "^note     row_last.csv: column 65, 'row', was ignored as the label, but it counts up from 0"
+printed 1 '^note     row_last.csv: column 65 numbers the rows: left out$'
+same <(awk -F, -v OFS=, 'NR > 1 { $1 = $1 - 1 } { print }' right.csv) answers.csv
+sed 's/row/place/' row_last.csv >place_last.csv
+ok $L --predict place_last.csv --output answers.csv
+printed 1 "^note     place_last.csv: column 65, 'place', was ignored as the label, but it counts up from 0"
 same answers.csv right.csv
 grep '^2,' judge.csv >twos.csv # rows of one class can be evaluated if the column is certain
 fails 1 'rows have label 2 in column 1' $L --evaluate --test twos.csv

@@ -175,3 +175,17 @@ case_ 'pictures that cannot be drawn'
 ln -s /dev/full full.png
 fails 1 'cannot write full.png: No space left' $A --evaluate --test digits_test.csv --mistakes full.png
 refuses 1 '--mistakes draws square pictures, but a row has 2 pixels' $T --epochs 1 --mistakes m.png
+
+case_ 'a column that numbers the rows is left out, and numbers the answers'
+awk -F, 'BEGIN { print "id,label,p0,p1,place" } { print "row-" NR "," $0 ",here" }' train.csv >ids.csv
+ok $T --train ids.csv --ignore-columns place --test none --save ids.st
+printed 1 '^note     ids.csv: column 1 numbers the rows: left out$'
+ok $T --test none --save plain.st
+same_network ids.st plain.st
+cut -d, -f1,3,4 ids.csv | sed '2s/row-1/"row, ""1"""/' >asked.csv
+run --device cpu --load ids.st --predict asked.csv --output ids_out.csv
+[ "$(sed -n 2p ids_out.csv | cut -d, -f1-2)" = '"row, ""1"""' ]
+[ "$(sed -n 301p ids_out.csv | cut -d, -f1)" = row-300 ]
+ok --device cpu --load plain.st --predict train.csv --output plain_out.csv
+same <(sed 's/.*,//' ids_out.csv) <(sed 's/.*,//' plain_out.csv)
+fails 1 "no column 'place' to leave out" $T --ignore-columns place
