@@ -119,6 +119,27 @@ static void write_bmp(const Grey *g, int channels) {
   assert_true(stbi_write_bmp(picture, g->width, g->height, channels, values));
 }
 
+/* Writes a BMP of 8 bits per pixel by hand, whose lines are padded to four bytes. Its first line is
+   the picture's top if `top_down`, otherwise the bottom. Leaves out the last `cut` bytes. */
+static void write_grey_bmp(const Grey *g, int top_down, size_t cut) {
+  enum { HEAD = 54, COLOURS = 256 };
+  const int line = (g->width + 3) / 4 * 4, height = top_down ? -g->height : g->height;
+  const size_t start = HEAD + 4 * COLOURS, size = start + (size_t)line * (size_t)g->height;
+  const int32_t fields[] = {(int32_t)size, 0, (int32_t)start, 40, g->width, height, 8 << 16 | 1};
+  uint8_t *bytes = allocate(size, 1);
+  memcpy(bytes, "BM", 2);
+  memcpy(bytes + 2, fields, sizeof fields);
+  for (int i = 0; i < COLOURS; i++) memset(bytes + HEAD + 4 * i, i, 3);
+  for (int y = 0; y < g->height; y++)
+    memcpy(bytes + start + line * (top_down ? y : g->height - 1 - y), g->level + y * g->width,
+           (size_t)g->width);
+  folder_write_bytes(picture, (const char *)bytes, size - cut);
+}
+
+static void write_bmp_by_hand(const Grey *g, int top_down) {
+  write_grey_bmp(g, top_down, 0);
+}
+
 /* All formats and all pairs of colours give the same digit as a grey PNG. */
 TEST(test_formats) {
   static const struct {
@@ -126,9 +147,10 @@ TEST(test_formats) {
     int with, scale;
     double most; /* largest allowed mean difference */
   } formats[] = {
-      {write_pnm, 1, 3, 0},      {write_pnm, 3, 3, 0},      {write_transparent_png, 0, 3, 0},
-      {write_coloured, 0, 3, 1}, {write_coloured, 1, 3, 1}, {write_coloured, 2, 3, 1},
-      {write_jpeg, 0, 1, 1},     {write_bmp, 1, 3, 0}};
+      {write_pnm, 1, 3, 0},        {write_pnm, 3, 3, 0},      {write_transparent_png, 0, 3, 0},
+      {write_coloured, 0, 3, 1},   {write_coloured, 1, 3, 1}, {write_coloured, 2, 3, 1},
+      {write_jpeg, 0, 1, 1},       {write_bmp, 1, 3, 0},      {write_bmp_by_hand, 0, 3, 0},
+      {write_bmp_by_hand, 1, 3, 0}};
   for (uint64_t row = 0; row < 10; row++) {
     Grey png = digit(row, 3);
     through_png(&png, expected);
@@ -210,6 +232,9 @@ TEST(test_heads_that_are_refused) {
       {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x40\0\0\0\x40\1\10\0\0\0\0\1\2\3\4\0\0\0\1IDAT"),
        "16384 x 16385"},
       {BYTES("P5\n16384 3906\n255\n"), "it ends too early"}, /* the size is just within the limit */
+      {BYTES("BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\4\0\0\0\0\0\0\x80\1\0\x18\0\0\0\0\0"
+             "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+       "has no pixels"}, /* a height of -2^31 */
       {BYTES("P5\n4 0\n255\n    "), ""},
       {BYTES("P6\n4 -1\n255\n    "), ""},
       {BYTES("P5\n4 4294967296\n255\n    "), ""}, /* overflows to 0 */
@@ -218,6 +243,31 @@ TEST(test_heads_that_are_refused) {
     folder_write_bytes(picture, row->bytes, row->length);
     assert_refused(picture, row->message);
   }
+}
+
+/* stb reads the pixels that a BMP lacks as zeros. The bytes after its last pixel may be missing. */
+TEST(test_bmp_that_ends_too_early) {
+  Grey g = digit(0, 3), narrow = new_grey(g.width - 1, g.height, 255);
+  assert_int_equal(g.width % 4, 0);
+  for (int y = 0; y < g.height; y++)
+    memcpy(narrow.level + y * narrow.width, g.level + y * g.width, (size_t)narrow.width);
+  for (int top_down = 0; top_down < 2; top_down++) {
+    write_grey_bmp(&g, top_down, 1);
+    assert_refused(picture, "cannot be read as a BMP: it ends too early");
+    write_grey_bmp(&g, top_down, (size_t)(g.width * g.height / 2));
+    assert_refused(picture, "cannot be read as a BMP: it ends too early");
+    write_grey_bmp(&narrow, top_down, 1); /* without the padding of the last line */
+    read_digit(pixels);
+  }
+}
+
+/* stb gives no reason if it finds zeros where a PNG should go on. */
+TEST(test_png_without_its_end) {
+  Grey g = digit(0, 3);
+  write_png(&g);
+  const Content png = read_content(picture);
+  folder_write_bytes(picture, png.bytes, png.size - 12);
+  assert_refused(picture, "BMP or PGM: it ends too early; convert");
 }
 
 /* Refuses pictures for which stb 2.27 would read or write beyond its arrays. */

@@ -128,10 +128,32 @@ static int count_scans(const uint8_t *bytes, int length) {
   return scans;
 }
 
+enum { BMP_LEAST = 30 }; /* bytes of the shortest BMP, of one line and an old header */
+
+static bool is_bmp(const uint8_t *bytes) {
+  return memcmp(bytes, "BM", 2) == 0;
+}
+
+static uint32_t little_number_at(const uint8_t *bytes, int count) {
+  uint32_t number = 0;
+  for (int i = count; i-- > 0;) number = number << 8 | bytes[i];
+  return number;
+}
+
+/* Returns the length of a BMP up to its last pixel, as its header says. Lines have a multiple of
+   four bytes. */
+static int64_t bmp_length(const uint8_t *bytes, int64_t width, int64_t height) {
+  enum { OFFSET = 10, HEADER = 14, OLD_HEADER = 12, OLD_BITS = 24, BITS = 28 };
+  const bool is_old = little_number_at(bytes + HEADER, 4) == OLD_HEADER;
+  const int64_t bits = width * little_number_at(bytes + (is_old ? OLD_BITS : BITS), 2);
+  return little_number_at(bytes + OFFSET, 4) + (bits + 31) / 32 * 4 * (height - 1) + (bits + 7) / 8;
+}
+
 /* Refuses a picture whose header or scans show that it is too large or cannot be read. */
 static bool check_header(const char *path, const uint8_t *bytes, int length, const Grey *grey,
                          int channels, Error *error) {
-  const int width = grey->width, height = grey->height;
+  const int width = grey->width; /* below, stb gives a BMP a negative height if its top is first */
+  const int height = is_bmp(bytes) && grey->height > INT_MIN ? abs(grey->height) : grey->height;
   if (width < 1 || height < 1) /* version 2.27 of stb accepts this in a PGM */
     return error_set(error, "%s has no pixels: %d x %d", path, width, height);
   if (width > IMAGE_MAX_SIDE || height > IMAGE_MAX_SIDE ||
@@ -151,6 +173,8 @@ static bool check_header(const char *path, const uint8_t *bytes, int length, con
   const int head = snprintf(NULL, 0, "P5 %d %d 1 ", width, height);          /* shortest header */
   if (bytes[0] == 'P' && length < head + (int64_t)width * height * channels) /* stb accepts it */
     return error_set(error, "%s cannot be read as a PGM or PPM: it ends too early", path);
+  if (is_bmp(bytes) && (length < BMP_LEAST || length < bmp_length(bytes, width, height)))
+    return error_set(error, "%s cannot be read as a BMP: it ends too early", path);
   return true;
 }
 
@@ -219,6 +243,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
     pixels = stbi_load_from_memory(bytes, length, width, height, &channels, STBI_grey_alpha);
   }
   if (pixels) return pixels;
+  const char *reason = stbi_failure_reason();
   if (memory_refused)
     error_set(error, "%s takes more than %d MB of memory to read: too much for a picture", path,
               IMAGE_MAX_MEMORY / 1000000);
@@ -227,7 +252,7 @@ static uint8_t *decode(const char *path, const uint8_t *bytes, int length, Grey 
   else if (format_check(path, (const char *)bytes, (size_t)length, FORMAT_PICTURE, error))
     error_set(error,
               "%s cannot be read as a PNG, JPEG, BMP or PGM: %s; convert other formats to PNG",
-              path, stbi_failure_reason());
+              path, *reason ? reason : "it ends too early"); /* stb found zeros in a PNG */
   return NULL;
 }
 
