@@ -103,9 +103,11 @@ static bool parse_rest(Lab *lab, Error *error) {
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
-    return error_set(error, "%s has no %s '%s': 'mlp-lab list %s' lists what it has", lab->topic,
-                     lab->rung ? "rung" : "problem", lab->rung ? lab->rung : lab->problem,
-                     lab->topic);
+    return lab->rung
+               ? error_set(error, "%s has no rung '%s': 'mlp-lab list %s' lists what it has",
+                           lab->topic, lab->rung, lab->topic)
+               : error_set(error, "%s has no problem '%s': 'mlp-lab list %s' lists what it has",
+                           lab->topic, lab->problem, lab->topic);
   if (lab->from && (lab->size || lab->rung || lab->json || lab->check))
     return error_set(error, "--from shows what was recorded: it can only be combined with "
                             "--problem, --plot and --markdown");

@@ -131,7 +131,8 @@ template <int WIDTH, class T = float> struct alignas(4 * WIDTH) LabWord { T valu
    threads on compute capability 7.5, 2048 on 8.0, 9.x, 10.x, else 1536 (CUDA Programming Guide). */
 __host__ __device__ constexpr int lab_resident(int capability, int threads, int wanted) {
   const bool large = capability == 80 || capability / 10 == 9 || capability / 10 == 10;
-  const int most = (capability < 80 ? 1024 : large ? 2048 : 1536) / threads;
+  const int newer = large ? 2048 : 1536;
+  const int most = (capability < 80 ? 1024 : newer) / threads;
   return wanted < most ? wanted : most;
 }
 

@@ -214,7 +214,8 @@ template <int LANES_, int WORDS_> struct Shape {
 /* Calls launch with the smallest shape for `width` values. WORDS grows to 8 before LANES grows. */
 template <int LANES = 32, int WORDS = 1, class Launch>
 cudaError_t with_shape(int64_t width, Launch launch) {
-  constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES, words = WORDS < 8 ? 2 * WORDS : 8;
+  constexpr int lanes = WORDS < 8 ? LANES : 2 * LANES;
+  constexpr int words = WORDS < 8 ? 2 * WORDS : 8;
   if constexpr (LANES < 1024)
     if (width / 4 > LANES * WORDS) return with_shape<lanes, words>(width, launch);
   return launch(Shape<LANES, WORDS>());

@@ -231,9 +231,10 @@ cudaError_t launch_many(const ManyJob *of, cudaStream_t stream) {
   if (many_clusters() == 0) return cudaErrorNotSupported;
   const uint32_t batch = of->shape.batch, rows = of->end - of->position, rest = rows % batch;
   uint8_t *d_work = static_cast<uint8_t *>(of->d_work);
+  const int last = rest ? (int)(rows / batch) : -1;
   Job job = {*of,
              (int)ceil_div(rows, batch),
-             rest ? (int)(rows / batch) : -1,
+             last,
              1.0f / batch,
              1.0f / (rest ? rest : batch),
              reinterpret_cast<float *>(d_work),

@@ -44,8 +44,9 @@ ShortText run_files_assumed(const Options *o, const Checkpoint *network, const c
              pixels = training_pixel_factor(&o->training).is_default;
   ShortText text = {""};
   if (*network->options || (!relu && !pixels)) return text;
-  text = text_format("%.300s does not say how it was trained: assuming %s%s", text_shown(path).text,
-                     relu ? "ReLU between layers" : "", relu && pixels ? " and " : "");
+  text = text_format("%.300s does not say how it was trained: assuming %s", text_shown(path).text,
+                     relu ? "ReLU between layers" : "");
+  if (relu && pixels) text_append(text.text, " and ");
   if (pixels)
     text_append(text.text, "pixels / 255, which --pixel-max, --mean and --std change");
   else
@@ -87,8 +88,9 @@ static void find_in_cache(char *path, const char *initial) {
   const bool has_cache = cache && *cache == '/'; /* XDG Base Directory: ignore relative paths */
   char cached[OPTIONS_PATH];
   if (strcmp(path, initial) != 0 || access(path, F_OK) == 0 || (!has_cache && !home)) return;
+  const ShortText folder = text_format("%s", has_cache ? "" : "/.cache");
   const int length = snprintf(cached, sizeof cached, "%s%s/mlp-train/%s", has_cache ? cache : home,
-                              has_cache ? "" : "/.cache", strrchr(initial, '/') + 1);
+                              folder.text, strrchr(initial, '/') + 1);
   if (length < (int)sizeof cached && access(cached, F_OK) == 0) strcpy(path, cached);
 }
 

@@ -566,9 +566,9 @@ static bool check_labels(const DatasetReader *reader, Error *error) {
   while (label < s->classes - 1 && s->counts[label] == 0) label++;
   if (s->counts[label] < (trains ? 2 : ENOUGH) || s->counts[label] < s->rows) return true;
   if (!trains && !(doubtful && reader->config.trained)) return true;
+  const char *but = trains ? ", but training needs two classes" : "";
   return error_set(error, "%s: all %" PRIu64 " rows have label %d in column %d%s%s",
-                   reader->source.name, s->rows, label, s->label,
-                   trains ? ", but training needs two classes" : "",
+                   reader->source.name, s->rows, label, s->label, but,
                    doubtful ? ": --label-column says which column has the labels" : "");
 }
 

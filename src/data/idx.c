@@ -138,10 +138,10 @@ static char *write_value(char *to, unsigned value, char after) {
 static void turn_picture(Idx *idx, Source *source) {
   const size_t pixels = (size_t)idx->height * idx->width;
   const bool is_last = idx->turned == idx->rows;
+  const char *wrong = is_last ? "does not end after" : "ends before the end of";
   const size_t count = source_read(source, (char *)idx->picture, is_last ? 1 : pixels);
   if (!*source->error.text && count != (is_last ? 0 : pixels))
-    error_set(&source->error, "%s %s its %u pictures", source->name,
-              is_last ? "does not end after" : "ends before the end of", idx->rows);
+    error_set(&source->error, "%s %s its %u pictures", source->name, wrong, idx->rows);
   idx->ended = is_last || *source->error.text;
   if (idx->ended) return;
   char *to = idx->line;

@@ -156,9 +156,9 @@ bool report_data(Report *report, const Trainer *t) {
   if (report->has_data || t->train.data.rows == 0) return false;
   report_note(report, "data     %s: %s, %s", c->train, data_text(&t->train.data).text,
               t->resident ? "resident" : "streamed every epoch");
+  const char *other = c->hold_out > 0 ? "other " : "";
   if (t->judge.path && judge->rows > 0)
-    report_note(report, "data     %s: %" PRIu64 " %srows%s", t->judge.path, judge->rows,
-                c->hold_out > 0 ? "other " : "",
+    report_note(report, "data     %s: %" PRIu64 " %srows%s", t->judge.path, judge->rows, other,
                 t->judged_by == JUDGED_BY_VALIDATION ? " for validation" : "");
   if (t->judge.path != c->test)
     report_note(report, "data     %s", c->test ? c->test : "no test file");
