@@ -1,5 +1,4 @@
-/* Loads rows through two buffers, so that the next rows are parsed while the device trains
-   (engine.c). */
+/* Loads rows through two buffers, so that the next rows are parsed while the device trains. */
 #pragma once
 
 #include "data/dataset.h"

@@ -71,7 +71,9 @@ static bool append(Record *record, json_t *line, Error *error) {
 
 void record_add(Record *record, json_t *line) {
   Error *failure = &record->failure;
-  if (!*failure->text && append(record, line, failure) && record->output.file)
+  if (*failure->text)
+    json_decref(line);
+  else if (append(record, line, failure) && record->output.file)
     write_line(record, line, failure);
 }
 
