@@ -283,10 +283,10 @@ TEST(test_what_stb_does_not_check) {
   memcpy(tables + 4, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\2", 17); /* a table of 257 codes */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);
   assert_refused(picture, "a Huffman table of it is too large");
-  folder_write_bytes(picture,
-                     "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
-                     "\0\0\0\0\0\0\377\2\0\0",
-                     45);
+  const char two_tables[45] =
+      "\xff\xd8\xff\xc4\0\105\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\7\1\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\377\2\0\0"; /* the last two bytes are 0, too */
+  folder_write_bytes(picture, two_tables, sizeof two_tables);
   assert_refused(picture, "a Huffman table of it is too large"); /* the second table is too large */
   tables[1] = 0xe4;                                              /* now there are no tables */
   folder_write_bytes(picture, jpeg.bytes, jpeg.size);

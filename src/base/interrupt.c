@@ -9,7 +9,7 @@
    twice: `timeout` signals the process, then its group. */
 static const double SAME_REQUEST = 0.1; /* seconds */
 
-/* A signal may arrive in any thread, while others ask. A lock-free atomic is allowed in a handler. */
+/* A signal may arrive in any thread while others ask. A handler may use lock-free atomics. */
 static _Atomic sig_atomic_t caught, ends_at_once;
 static _Atomic double caught_at;
 static void (*_Atomic clean_up)(void);
