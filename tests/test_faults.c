@@ -113,7 +113,7 @@ static int run(const Run *r, unsigned long at, bool more, const char *gpu) {
     if (dup2(out, 1) < 0 || dup2(err, 2) < 0) _exit(126);
     close(out);
     close(err);
-    alarm(20); /* ends a run that hangs */
+    alarm(60); /* ends a run that hangs, even if others slow the machine down */
     execv(program_path, argv);
     _exit(126);
   }

@@ -1,6 +1,8 @@
 /* Tests how pictures become rows of MNIST: what ink is, where it is placed, all file formats
    (written here by hand or by stb), and refused files. test_photographs.c tests photographs. */
 #define _GNU_SOURCE /* memmem */
+#include <sys/resource.h>
+
 #include "base/random.h"
 #include "data/image.h"
 #include "support/pictures.h"
@@ -378,14 +380,16 @@ TEST(a_frame_is_not_a_digit) {
 /* ---- pictures that would take long or much memory ------------------------------------------- */
 
 static int read_here(void *seconds, Error *why) {
-  alarm(*(unsigned *)seconds);
+  const rlim_t limit = *(rlim_t *)seconds;
+  setrlimit(RLIMIT_CPU, &(struct rlimit){limit, limit});
   return read_picture(picture, SIDE, pixels, why);
 }
 
 /* Reads the picture in a process of its own. The process must fail with the error `wanted`; if
-   `wanted` is "", it may also succeed. It may take `megabytes` of memory and 20 seconds. */
+   `wanted` is "", it may also succeed. It may take `megabytes` of memory and 20 seconds of
+   CPU time. Other processes do not change that, unlike the time on a clock. */
 static void expect(const char *wanted, long megabytes) {
-  unsigned seconds = 20;
+  rlim_t seconds = 20;
   const Ended ended = process_do(read_here, &seconds);
   const char *text = ended.error.text;
   assert_in(text, wanted);
