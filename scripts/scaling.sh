@@ -9,14 +9,22 @@ set -euo pipefail
 . "$(dirname "$0")/run_words.sh"
 
 # Column `times` is the speedup over one rank with the same batch. Column `part` is the weak-scaling efficiency: rows
-# per second per rank, divided by the rows per second of a single rank that has as many rows per step.
+# per second per rank, divided by the rows per second of a single rank that has as many rows per step. Below the table
+# stands the serial share s that fits the strong scaling of each case: Amdahl's time(n) / time(1) = s + (1 - s) / n, by
+# least squares over n > 1. With one n it is the share of Karp and Flatt (1990). Above 1, more ranks are slower.
 table() {
   awk -F '[{",:]+' -v OFS='\t' '
     function quotient(a, b) { return a && b ? sprintf("%.2f", a / b) : "-" }
     BEGIN { print "network", "precision", "batch", "ranks", "ms", "times", "part" }
     $3 != "mlp-train" { next }
     NR == FNR { ms[$5, $7, $9, $11] = $15; next } # the first of two passes
-    { print $5, $7, $9, $11, $15, quotient(ms[$5, $7, $9, 1], $15), quotient(ms[$5, $7, $9 / $11, 1], $15 * $11) }' "$1" "$1"
+    { print $5, $7, $9, $11, $15, quotient(ms[$5, $7, $9, 1], $15), quotient(ms[$5, $7, $9 / $11, 1], $15 * $11) }
+    $11 > 1 && (one = ms[$5, $7, $9, 1]) {
+      key = $5 OFS $7 OFS $9
+      if (!(key in squares)) order[++cases] = key
+      x = 1 - 1 / $11; products[key] += x * ($15 / one - 1 / $11); squares[key] += x * x }
+    END { if (cases) print "\nnetwork", "precision", "batch", "serial share"
+      for (i = 1; i <= cases; i++) print order[i], quotient(products[order[i]], squares[order[i]]) }' "$1" "$1"
 }
 [ $# = 0 ] || { table "$1" && exit; }
 

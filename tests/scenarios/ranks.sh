@@ -26,6 +26,14 @@ case_ 'a record of ranks shows how they scale'
 "$TOP/scripts/scaling.sh" "$TOP/docs/results/scaling-cpu.json" >out
 printed 1 '1024.2.200\.98.1\.83.-$'
 printed 1 '512.2.208\.903.-.0\.55$'
+printed 1 '^784-300-100-10.fp32.1024.0\.09$'
+# a fifth of the work is serial: 100 ms on one rank, 20 + 80 / n on n
+for ranks in 1:100 2:60 4:40 8:30; do
+  printf '{"who":"mlp-train","network":"784-9-10","precision":"fp32","batch":64,"ranks":%d,"rows":9,"ms":%d}\n' \
+    "${ranks%:*}" "${ranks#*:}"
+done >fifth.json
+"$TOP/scripts/scaling.sh" fifth.json >out
+printed 1 '^784-9-10.fp32.64.0\.20$'
 
 case_ 'ranks say the same to each other' # test_ranks.c tests this
 with_ranks || exit 0

@@ -206,8 +206,8 @@ static bool is_refused(const LabArrays *a, const LabRung *rung) {
   return *lab_refusal(rung, &call).text != '\0';
 }
 
-/* With how->last, libraries are wanted, rungs of all sizes, and the last rung that can run this size.
-   So is a rung that refuses the ladder's size, or the record would have no time of it. */
+/* With how->last, libraries are wanted, rungs of all sizes, and the last rung that can run this
+   size. So is a rung that refuses the ladder's size, or the record would have no time of it. */
 static bool is_wanted(const LabArrays *a, const LabRung *rung) {
   const LabTopic *topic = a->topic;
   if (a->how->rung) return strcmp(rung->name, a->how->rung) == 0;
