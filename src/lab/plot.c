@@ -64,6 +64,31 @@ static Axis axis_of_points(const json_t *rows, const json_t *first, const char *
   return x;
 }
 
+/* Draws the rows of the panel whose first row is `first`. A rung's rows are a curve. Sets the keys
+   of the curves, at most KEYS, and returns how many there are. */
+static int draw_curves(Canvas *page, const json_t *rows, const json_t *first, const Axis *x_axis,
+                       const Axis *y_axis, Key keys[KEYS]) {
+  const json_t *last = NULL;
+  double last_x = NAN, last_y = NAN;
+  int count = 0;
+  foreach_in (row, rows) {
+    const char *rung = text_of(row, "rung");
+    if (!is_drawn(row) || !same_family(rung, text_of(first, "rung"))) continue;
+    const bool follows = last && text_is(last, "rung", rung);
+    if (!follows && count == KEYS) break;
+    const Colour colour = page_series[(follows ? count - 1 : count) % (int)LENGTH(page_series)];
+    if (!follows) keys[count++] = (Key){colour, rung};
+    const double x = axis_place(x_axis, number_of(row, "point")),
+                 y = axis_place(y_axis, number_of(row, "rate"));
+    if (follows) canvas_line(page, last_x, last_y, x, y, LINE, colour);
+    canvas_line(page, x, y, x, y, DOT, colour);
+    last = row;
+    last_x = x;
+    last_y = y;
+  }
+  return count;
+}
+
 static void draw_panel(Canvas *page, const json_t *rows, const json_t *first, const char *label,
                        const char *unit, int top) {
   Axis y = {.upright = true,
@@ -73,10 +98,7 @@ static void draw_panel(Canvas *page, const json_t *rows, const json_t *first, co
             .near = PANEL_LEFT,
             .far = PANEL_RIGHT};
   Axis x = axis_of_points(rows, first, label, y.from);
-  const char *last_rung = "";
-  double last_x = NAN, last_y = NAN;
   Key keys[KEYS];
-  int count = 0;
   x.far = y.to;
   axis_clear(&y);
   axis_include(&y, 0);
@@ -85,24 +107,7 @@ static void draw_panel(Canvas *page, const json_t *rows, const json_t *first, co
       axis_include(&y, 1.05 * number_of(row, "rate"));
   page_axis(page, &x);
   page_axis(page, &y);
-  foreach_in (row, rows) {
-    const char *rung = text_of(row, "rung");
-    if (!is_drawn(row) || !same_family(rung, text_of(first, "rung"))) continue;
-    const bool follows = strcmp(rung, last_rung) == 0;
-    if (!follows && count == KEYS) break;
-    if (!follows) {
-      keys[count] = (Key){page_series[count % (int)LENGTH(page_series)], rung};
-      count++;
-    }
-    const Colour colour = keys[count - 1].colour;
-    const double at_x = axis_place(&x, number_of(row, "point")),
-                 at_y = axis_place(&y, number_of(row, "rate"));
-    if (follows) canvas_line(page, last_x, last_y, at_x, at_y, LINE, colour);
-    canvas_line(page, at_x, at_y, at_x, at_y, DOT, colour);
-    last_rung = rung;
-    last_x = at_x;
-    last_y = at_y;
-  }
+  const int count = draw_curves(page, rows, first, &x, &y, keys);
   page_legend(page, PANEL_RIGHT, y.to - 24, keys, count);
 }
 

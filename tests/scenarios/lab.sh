@@ -37,6 +37,9 @@ fails 1 't has no timed sweep to draw in it.png' t --from device.json --plot it.
 sed 's/{"rung":"r","ms"/{"rung":"r","point":1,"ms":2},{"rung":"r","point":8,"ms"/' device.json >swept.json
 prints 2 '^1  r ' t --from swept.json --plot it.png
 is_png it.png
+sed 's/"rung":"r"/"rung":""/g' swept.json >nameless.json
+ok t --from nameless.json --plot nameless.png
+is_png nameless.png
 
 case_ 'what is no record is refused'
 machine='{"case":"machine","device":"G"}'
