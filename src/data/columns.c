@@ -79,11 +79,16 @@ static bool is_word(const char *field) {
   return *field && !strchr(DIGITS "+-.", *field);
 }
 
-/* Returns the column that is called `name`, in upper or lower case, or CSV_NONE. */
-static size_t find_name(const FirstLine *first, const char *name) {
-  for (size_t i = 0; i < first->count && i < KEPT; i++)
+/* Returns the next column, from `begin` on, that is called `name`, in upper or lower case, or
+   CSV_NONE. */
+static size_t find_name_from(const FirstLine *first, size_t begin, const char *name) {
+  for (size_t i = begin; i < first->count && i < KEPT; i++)
     if (*name && strcasecmp(first->field[i], name) == 0) return i;
   return CSV_NONE;
+}
+
+static size_t find_name(const FirstLine *first, const char *name) {
+  return find_name_from(first, 0, name);
 }
 
 /* Returns the column with the name that --label-column gives, or CSV_NONE. */
@@ -306,8 +311,15 @@ static bool find_label(const FirstLine *first, const CsvColumns *c, const Column
   if (ways[way].column >= first->count)
     return error_set(error, "%s, line 1: %zu fields, but --label-column is %s", known->file,
                      c->columns, label);
-  if (c->named) text_append(s->label_name, "%s", first->field[ways[way].column]);
-  return true;
+  if (!c->named) return true;
+  const char *name = first->field[ways[way].column];
+  const size_t other = find_name_from(first, ways[way].column + 1, name);
+  text_append(s->label_name, "%s", name);
+  return numbered != CSV_NONE || other == CSV_NONE ||
+         error_set(
+             error,
+             "%s, line 1: columns %zu and %zu are both called '%s': leave one out, as cut does",
+             known->file, ways[way].column + 1, other + 1, name);
 }
 
 /* Returns true if the header says that one of its columns is a label. */

@@ -260,6 +260,18 @@ same answers.csv right.csv
 ok $S --train bare_square.csv --test none --classes 256 --label-column 64
 cut -d, -f-64 named_judge.csv >few_pixels.csv # 64 columns, but the header says that one of them is the label
 refuses 1 'few_pixels.csv, line 1: 64 fields, but the network takes 64 pixels' $L --predict few_pixels.csv
+# Two columns of the label's name: the second would be a pixel that gives the label away.
+while IFS='|' read -r header options columns; do
+  { echo "$header"; printf '%d,%d,9\n' 0 0 1 1 0 0 1 1; } >twice.csv
+  refuses 1 "twice.csv, line 1: columns $columns are both called" $T --epochs 1 --train twice.csv $options
+done <<'END'
+label,label,pixel0||1 and 2
+pixel0,Label,LABEL||2 and 3
+digit,kind,Kind|--label-column kind|2 and 3
+END
+printf 'label,label,pixel0\n0,0,9\n1,1,9\n' >twice.csv
+run $T --epochs 1 --train twice.csv --test none --label-column 2
+[ $status = 0 ] || die "$(cat err)"
 
 case_ 'a column that is no label is said'
 map 0 judge.csv | cut -d, -f2- | paste -d, - <(cut -d, -f1 judge.csv) >zero_first.csv # the first column is 0 in all rows
