@@ -8,7 +8,7 @@
 
 #include "base/sizes.h"
 
-enum { KEPT = DATASET_MAX_COLUMNS + 1 };
+enum { KEPT = DATASET_MAX_COLUMNS + COLUMNS_LEFT_OUT + 1 };
 
 #define DIGITS "0123456789"
 
@@ -164,7 +164,7 @@ static bool leave_out(FirstLine *first, size_t place, int kind, CsvColumns *c,
                      known->file, COLUMNS_LEFT_OUT);
   c->stop[c->stops++] = (ColumnStop){.column = first->column[place], .kind = kind};
   first->count--;
-  for (size_t i = place; i < first->count && i < KEPT; i++) {
+  for (size_t i = place; i < first->count && i + 1 < KEPT; i++) {
     first->field[i] = first->field[i + 1];
     first->column[i] = first->column[i + 1];
   }

@@ -272,6 +272,12 @@ END
 printf 'label,label,pixel0\n0,0,9\n1,1,9\n' >twice.csv
 run $T --epochs 1 --train twice.csv --test none --label-column 2
 [ $status = 0 ] || die "$(cat err)"
+# The widest row may have columns beside it that are left out.
+wide() { echo "$1,$1,$1,$(seq 0 4095 | sed "s/.*/$2/" | paste -sd,),$3"; }
+{ wide x "pixel&" label; wide 9 7 0; wide 9 200 1; wide 9 3 0; } >wide.csv
+run $T --epochs 1 --hidden none --train wide.csv --test none --ignore-columns 1,2,3
+[ $status = 0 ] || die "$(cat err)"
+printed 1 '^network  4096-2,'
 
 case_ 'a column that is no label is said'
 map 0 judge.csv | cut -d, -f2- | paste -d, - <(cut -d, -f1 judge.csv) >zero_first.csv # the first column is 0 in all rows
