@@ -143,7 +143,7 @@ kernels = $(patsubst %.cu,$(BUILD)/%.o,$(wildcard $(1:%=%/*.cu)))
 with_cuda = $(if $(NVCC),$(1))
 # Files that compile longest come first, so that all cores have work until the end.
 KERNELS  := $(call kernels,kernels/layer kernels/epoch kernels/many kernels)
-LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 tiles_classes wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
+LONGEST  := $(foreach name,tiles_first tiles_second tiles_mail tiles_80 tiles_without_hidden wide_wgmma wide_mma,$(filter %/$(name).o,$(KERNELS)))
 LIBRARY  := $(call with_cuda,$(LONGEST) $(KERNELS) $(call objects,engine/cuda)) \
             $(call objects,data engine base ranks model plot train predict cli) $(BUILD)/digit_page_html.o
 COMMANDS := $(call objects,commands)
@@ -227,7 +227,7 @@ mnist:                      # downloads while compilers run
 
 test: setup                 ## set up, build, run every test that this machine can run
 	@$(BUILD_ON_EVERY_CORE) all tests
-	@$(if $(UNFIT),echo 'left out, since ThreadSanitizer does not go with them: $(notdir $(UNFIT))')
+	@$(if $(UNFIT),echo 'left out because ThreadSanitizer does not go with them: $(notdir $(UNFIT))')
 	@$(if $(filter 0,$(SANITIZE)),,STREAM_ROWS=2000) PROGRAMS=$(PLACE) scripts/run_tests.sh $(TESTS) $(SCENARIOS)
 
 short: setup                ## run the tests of threads and ranks, best with SANITIZE=1 or thread

@@ -1,6 +1,6 @@
 /* The kernel of level `epoch`. tiles.cu explains it. Its variants take long to compile, so they are
-   in five files: tiles_first.cu, tiles_second.cu, tiles_mail.cu, tiles_80.cu and tiles_classes.cu.
- */
+   in five files: tiles_first.cu, tiles_second.cu, tiles_mail.cu, tiles_80.cu and
+   tiles_without_hidden.cu. */
 #pragma once
 
 #include "epoch/tiles_classes.cuh"

@@ -48,7 +48,7 @@ uint32_t address_in(uint32_t address, int rank); /* never called */
 
 #include "../../kernels/epoch/tiles.cu"
 #include "../../kernels/epoch/tiles_80.cu"
-#include "../../kernels/epoch/tiles_classes.cu"
+#include "../../kernels/epoch/tiles_without_hidden.cu"
 #include "../../kernels/epoch/tiles_mail.cu"
 #include "../../kernels/epoch/tiles_prepare.cu"
 
