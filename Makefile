@@ -538,7 +538,7 @@ lint:                       ## run clang-tidy, cppcheck, shellcheck; check links
 	@scripts/check_includes.py $(FLOORS)
 	@scripts/check_links.py
 	@shellcheck -x -P SCRIPTDIR scripts/*.sh tests/fuzz/run.sh tests/support/*.sh .ci/run
-	@shellcheck -s bash -e SC1091,SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # functions and variables come from scenario.sh
+	@shellcheck -s bash -e SC1091,SC2034,SC2086,SC2154 $(SCENARIOS) tests/soak/soak.sh # functions and variables come from scenario.sh
 	@cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
 	  $(CPPCHECK_LEAVES:%=--suppress=%) --inline-suppr --std=c11 --file-filter='*.c' -Isrc -Itests -isrc/emulator src tests
 	@mkdir -p build/lint

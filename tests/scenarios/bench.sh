@@ -41,9 +41,10 @@ refuses 1 no/file --train no/file
 refuses 1 no/file --json no/file
 refuses 2 'standard output and --from /dev/stdout are the same' --from /dev/stdout
 rm -f peers.json # it exists only where there is Python
-for MLP in "$PROGRAMS"/mlp-{bench,lab}; do
+for words in 'bench --train no/file' 'lab all'; do
+  MLP=$PROGRAMS/mlp-${words%% *}
   echo precious >it.json
-  CUDA_VISIBLE_DEVICES='' refuses 1 '' $([[ $MLP = *lab ]] && echo all || echo --train no/file) --json it.json
+  CUDA_VISIBLE_DEVICES='' refuses 1 '' ${words#* } --json it.json
   same it.json <(echo precious)
   holds . digits_test.csv digits_train.csv err it.json it.png measured out test.csv train.csv
 done

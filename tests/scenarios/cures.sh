@@ -44,6 +44,7 @@ tr , ' ' <rows.csv | sed 's/$/ /' >blanks.txt
 cured blanks.txt "all lines end with a separator: remove it, as sed 's/[ ,;\\t]*\$//' does" "sed 's/[ ,;\\t]*\$//'"
 
 case_ 'a label that is none is named'
+# shellcheck disable=SC2016 # awk expands $1
 hot='{ line = ""; for (i = 0; i < 4; i++) line = line (i == $1 ? "True" : "False") ","; sub(/^[0-9],/, ""); print line $0 }'
 awk -F, "$hot" rows.csv >true.csv
 cured true.csv 'columns of True and False are a one-hot label' 'cat rows.csv; :'

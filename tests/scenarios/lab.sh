@@ -111,6 +111,7 @@ constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
   # every command of seeds.md names a topic, problem and rung that there are
+  # shellcheck disable=SC2016 # Markdown quotes code with `
   commands=$(grep -oE '`\./mlp-lab [^`]*`' "$TOP/docs/seeds.md" | tr -d '`' | sort -u)
   [ "$(wc -l <<<"$commands")" -ge 15 ]
   while read -r _ topic words; do
