@@ -230,7 +230,8 @@ static const char *refuse_small(const LabCall *call) {
 
 TEST(test_rungs_of_other_sizes) {
   needs_device();
-  const LabRung rungs[] = {{"slow", "", copy_right, NULL, .refuse = refuse_large},
+  const LabRung rungs[] = {{"always", "", copy_right, NULL, .all_sizes = true},
+                           {"slow", "", copy_right, NULL, .refuse = refuse_large},
                            {"first", "", copy_right, NULL, .kind = LAB_RUNG},
                            {"last", "", copy_right, NULL, .kind = LAB_RUNG},
                            {"large", "", copy_right, NULL, .refuse = refuse_small},
@@ -238,9 +239,9 @@ TEST(test_rungs_of_other_sizes) {
   const LabTopic topic = topic_of(rungs, LENGTH(rungs)); /* its first size is 100 x 10 */
   static const struct {
     LabSize size;
-    const char *rows[4];
-  } cases[] = {{{{10, 10, 1}}, {"slow", "last", "library"}},
-               {{{200, 10, 1}}, {"large", "library"}}};
+    const char *rows[6];
+  } cases[] = {{{{10, 10, 1}}, {"always", "slow", "last", "library"}},
+               {{{200, 10, 1}}, {"always", "large", "library"}}};
   for (size_t i = 0; i < LENGTH(cases); i++) {
     json_t *table = measure(&topic, 0, cases[i].size, (LabHow){.last = true, .seed = 1});
     const json_t *rows = json_object_get(table, "rows");
