@@ -115,7 +115,7 @@ TEST(test_columns_that_are_left_out) {
       {"", {"id,a,x\n9,1,x\n", "", 2, 3, "'x'" NOT_A_PIXEL}},
       {"2", {"1,x,3\n4,y,6\n", "1,3;4,6;", 0, 0, NULL}},
       {"A,last", {"label,a,b,c\n1,x,2,z\n", "1,2;", 0, 0, NULL}},
-      {"1,2", {"x,y,1,2\n,,3,4\n", "1,2;3,4;", 0, 0, NULL}},
+      {"1,2", {"9,z,1,2\n,,3,4\n", "1,2;3,4;", 0, 0, NULL}},
       {"4", {"1,2,3\n", "", 1, 0, "no column '4' to leave out, as --ignore-columns says"}},
       {"b", {"label,a\n1,2\n", "", 1, 0, "no column 'b' to leave out, as --ignore-columns says"}},
   };
