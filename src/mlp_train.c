@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "commands/commands.h"
+#include "data/label_words.h"
 
 /* Refuses a run that --early-stop has already ended: the best epoch is too many epochs ago. */
 static bool check_not_stopped(const Options *now, const Checkpoint *from, Error *error) {
@@ -151,6 +152,27 @@ static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, co
   return status;
 }
 
+/* Sets the number of classes to that of the names, or of the words that are the labels of the
+   training file, and sets from->names to these words. */
+static bool settle_classes(Options *o, Checkpoint *from, Error *error) {
+  Options defaults;
+  int *classes = &o->training.classes;
+  if (*o->resume) return true;
+  options_default(&defaults);
+  const bool is_default = *classes == defaults.training.classes;
+  if (!*o->names) {
+    const DatasetConfig rows = {
+        .path = o->train, .label = o->label_column, .left_out = o->ignore_columns};
+    if (!label_words(&rows, &from->names, error)) return false;
+  }
+  if (!*o->names && !from->names) return true;
+  const int names = *o->names ? class_names_count(o->names) : class_names_lines(from->names);
+  if (is_default && names >= 2 && names <= NETWORK_MAX_CLASSES) *classes = names;
+  const ShortText whose = text_format("labels of %.200s", o->train);
+  return *o->names || (class_names_settle(from->names, *classes, whose.text, error) &&
+                       class_names_check_numbers(from->names, *classes, whose.text, error));
+}
+
 /* Reads the command line and the files that it names, and returns what the program must do. */
 static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *options,
                             Checkpoint *from, Error *error) {
@@ -166,6 +188,7 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   if (options->dry_run) return OPTIONS_RUN;
   if (!run_files_settle(options, ranks, error))
     return error->too_large ? OPTIONS_FAILURE : OPTIONS_USAGE;
+  if (options->load.count == 0 && !settle_classes(options, from, error)) return OPTIONS_FAILURE;
   if (options->load.count == 0 && /* with --load, the network sets the number of classes */
       !class_names_read(options->names, options->training.classes, &from->names, error))
     return OPTIONS_FAILURE;
@@ -188,6 +211,14 @@ static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, R
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!run_files_are_there(options, error)) return false;
   report_remark(report, options_gone_text(options, options->resume).text);
+  if (options->class_names && !*options->names && !*options->resume)
+    report_remark(
+        report, text_format("%.200s: labels are words, sorted: "
+                            "class 0 is '%s', class %d '%s'",
+                            text_shown(options->train).text,
+                            class_name(options->class_names, 0).text, options->training.classes - 1,
+                            class_name(options->class_names, options->training.classes - 1).text)
+                    .text);
   if (*options->resume)
     report_remark(report, run_files_assumed(options, from, options->resume).text);
   if (options->sweep[0]) return sweep_command(options, report, error);

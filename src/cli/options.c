@@ -62,7 +62,8 @@ static const OptionRow table[] = {
       "number of classes; labels are 0 to N - 1",
       RANGE(2, NETWORK_MAX_CLASSES)),
   ROW(names, "LIST", "", option_name, ALL, ONE_RUN,
-      "names of the classes, separated by commas; they are kept with the network"),
+      "names of the classes, separated by commas, or a file with a name per line; they are kept with the "
+      "network [the labels of --train, if they are words]"),
 
   SETTING(epochs, "N", "10", option_whole, TRAINING, RESUME_FREE,
       "passes over the training file",

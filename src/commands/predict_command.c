@@ -156,7 +156,8 @@ static bool predict(Engine *engine, Asked *a, Error *error) {
   DatasetReader *reader = predict_open(engine, rows, error);
   if (!reader) return false;
   const char *output = *o->output ? o->output : "-";
-  const bool good = predict_to_file(engine, reader, output, o->probabilities, error);
+  const bool good = predict_to_file(
+      engine, reader, output, a->trained->words ? o->class_names : NULL, o->probabilities, error);
   if (good) compare(a, o->predict, dataset_summary(reader));
   dataset_close(reader);
   if (good && strcmp(output, "-") != 0) run_files_say_wrote(a->report, output, "");

@@ -80,12 +80,12 @@ static bool parse_whole(const unsigned char *text, size_t length, unsigned limit
 
 /* Sets *value to the class of a label, which is a number or a class name. */
 static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t length,
-                        unsigned *value) {
+                        unsigned *value, bool *is_word) {
   const char *text = (const char *)field;
   if (parse_whole(field, length, (unsigned)c->classes, value)) return true;
   *value = 0;
   for (const char *name = c->names; name; name = strchr(name, '\n'), name += name != NULL, ++*value)
-    if (strcspn(name, "\n") == length && memcmp(name, text, length) == 0) return true;
+    if (strcspn(name, "\n") == length && memcmp(name, text, length) == 0) return *is_word = true;
   return false;
 }
 
@@ -155,7 +155,8 @@ static void take_label(ChunkParser *parser, const unsigned char *text, size_t le
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
   unsigned value = 0;
-  if ((c->judged && !parse_label(c, text, length, &value)) || memchr(text, CSV_LF, length)) {
+  if ((c->judged && !parse_label(c, text, length, &value, &chunk->words)) ||
+      memchr(text, CSV_LF, length)) {
     not_an_integer(parser, text, length);
     return;
   }

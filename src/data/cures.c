@@ -254,9 +254,9 @@ static ShortText has_more_classes(const Look *l) {
 }
 
 static ShortText has_words(const Look *l) {
-  return is_of_label(l) && !l->c->names && isalpha((unsigned char)*l->bad.text)
-             ? text_format("--names lists labels that are words")
-             : nothing;
+  if (!is_of_label(l) || !isalpha((unsigned char)*l->bad.text)) return nothing;
+  return text_format(l->c->names ? "no class has this name"
+                                 : "--names lists labels that are words");
 }
 
 static ShortText is_scaled(const Look *l) {

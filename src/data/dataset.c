@@ -151,7 +151,7 @@ static bool begin_turn(Worker *worker) {
     Chunk *chunk = reader->reading ? NULL : take_chunk(reader);
     if (chunk) {
       chunk->next = NULL;
-      chunk->parsed = false;
+      chunk->parsed = chunk->words = false;
       chunk->rows = chunk->lines = chunk->id_end = 0;
       chunk->blank = chunk->fault_line = CSV_NONE;
       worker->chunk = *reader->end = chunk;
@@ -484,6 +484,7 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   s->least = min_int(s->least, chunk->least);
   s->greatest = max_int(s->greatest, chunk->greatest);
   reader->pixel_sum += chunk->sum;
+  s->words |= chunk->words;
   if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE)
     reader->blank_line = reader->line + chunk->blank;
   if (chunk->rows > 0 && reader->columns.labelled && !reader->columns.judged)

@@ -10,7 +10,7 @@ enum {
   IMAGE_MAX_SIDE = 16384,
   IMAGE_MAX_PIXELS = 64000000,
   IMAGE_MAX_SCANNED = 300000000, /* pixels * scans of a JPEG; a pixel of a scan takes up to 22 ns */
-  IMAGE_MAX_MEMORY = 400000000,   /* bytes in use while reading; the largest RGB PNG needs 384 MB */
+  IMAGE_MAX_MEMORY = 400000000,  /* bytes in use while reading; the largest RGB PNG needs 384 MB */
   IMAGE_MOST = 1280, /* maximum side of the result in pixels; larger pictures are shrunk */
 };
 
@@ -21,9 +21,10 @@ typedef struct {
   int file_width, file_height; /* size in pixels of the upright picture before it was shrunk */
 } Image;
 
-/* Reads a PNG, a JPEG, a BMP, or a binary PGM or PPM with levels up to 255, in colour or grey. Transparent
-   pixels become white. A JPEG is turned as its Exif orientation says. The caller frees *image with
-   image_free. Fails if the file cannot be read, is in another format or exceeds a limit above. */
+/* Reads a PNG, a JPEG, a BMP, or a binary PGM or PPM with levels up to 255, in colour or grey.
+   Transparent pixels become white. A JPEG is turned as its Exif orientation says. The caller frees
+   *image with image_free. Fails if the file cannot be read, is in another format or exceeds a limit
+   above. */
 bool image_read(const char *path, Image *image, Error *error);
 void image_free(Image *image); /* *image may be all zeros */
 

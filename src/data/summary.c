@@ -65,6 +65,7 @@ char *data_to_json(const DataSummary *s) {
   fprintf(file, "], \"label\": %d, \"label_name\": ", s->label);
   json_text(s->label_name, file);
   fprintf(file, ", \"reordered\": %s", s->order >= ORDER_BY_NUMBER ? "true" : "false");
+  if (s->words) fputs(", \"words\": true", file);
   names_to_json(s, file);
   fprintf(file, ", \"file_rows\": %" PRIu64 ", \"file_size\": %" PRIu64 "}", s->file_rows,
           s->file_size);
@@ -94,11 +95,12 @@ static void names_from_json(DataSummary *s, const json_t *list) {
 static void columns_from_json(DataSummary *s, json_t *root) {
   const char *label_name = "";
   json_t *names = NULL;
-  int reordered = 0;
+  int reordered = 0, words = 0;
   json_int_t file_rows = 0, file_size = 0;
-  json_unpack(root, "{s?i, s?s, s?b, s?o, s?I, s?I}", "label", &s->label, "label_name", &label_name,
-              "reordered", &reordered, "pixels", &names, "file_rows", &file_rows, "file_size",
-              &file_size);
+  json_unpack(root, "{s?i, s?s, s?b, s?b, s?o, s?I, s?I}", "label", &s->label, "label_name",
+              &label_name, "reordered", &reordered, "words", &words, "pixels", &names, "file_rows",
+              &file_rows, "file_size", &file_size);
+  s->words = words;
   if (s->label < 0 || s->label > s->columns) s->label = 0;
   text_append(s->label_name, "%s", label_name);
   names_from_json(s, names);

@@ -19,6 +19,18 @@ void class_names_print_json(FILE *file, const char *names, int classes);
    `whose`. */
 bool class_names_settle(char *names, int classes, const char *whose, Error *error);
 
-/* Replaces *names (NULL or malloc'ed) by the names in `value`, the comma-separated list of --names,
-   and checks them. Does nothing if `value` is "". */
+/* Returns false if a name is the number of another class: only class 3 may have the name "3". The
+   error begins with `whose`. */
+bool class_names_check_numbers(const char *names, int classes, const char *whose, Error *error);
+
+/* Returns the number of lines of `names`. */
+int class_names_lines(const char *names);
+
+/* Returns the number of names that `value` of --names has, or 0 if it cannot be read. */
+int class_names_count(const char *value);
+
+/* Replaces *names (NULL or malloc'ed) by the names in `value`, the value of --names: names with
+   commas between or, without a comma, a file. Its lines are a name each or, as in EMNIST's mapping,
+   a class, the code of its character and perhaps more codes. Checks the names. Does nothing if
+   `value` is "". */
 bool class_names_read(const char *value, int classes, char **names, Error *error);

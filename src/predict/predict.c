@@ -76,6 +76,7 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
 
 typedef struct {
   DatasetReader *reader;
+  const char *names;
   AtomicFile output; /* output.file may be stdout */
   int classes;
   bool probabilities;
@@ -103,16 +104,18 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
     print_field(file, id);
   else
     fprintf(file, "%" PRIu64, row);
-  fprintf(file, ",%d", argmax(logits, p->classes));
+  putc(',', file);
+  print_field(file, class_name(p->names, argmax(logits, p->classes)).text);
   if (p->probabilities) softmax(logits, p->classes, probabilities);
   for (int c = 0; p->probabilities && c < p->classes; c++) fprintf(file, ",%.6g", probabilities[c]);
   fputc('\n', file);
   return !ferror(file) || atomic_file_failed(&p->output, error);
 }
 
-bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
-                     Error *error) {
+bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, const char *names,
+                     bool probabilities, Error *error) {
   Predictions predictions = {.reader = reader,
+                             .names = names,
                              .output = {.file = stdout, .path = "to standard output"},
                              .classes = network_classes(&engine->config.network),
                              .probabilities = probabilities};

@@ -13,11 +13,11 @@
 DatasetReader *predict_open(const Engine *engine, DatasetConfig rows, Error *error);
 
 /* Writes the prediction for every remaining row as CSV: ImageId (the file's own, or
-   else from 1), Label and, with
+   else from 1), Label (a number or, with `names`, a name) and, with
    `probabilities`, P0, P1, ... "-" means standard output. A regular file is replaced only when the
    new file is complete. Anything else is written directly. */
-bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, bool probabilities,
-                     Error *error);
+bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, const char *names,
+                     bool probabilities, Error *error);
 
 /* Returns false if a logit of logits (classes) is not finite. The error names the picture `name`,
    or, if `name` is NULL, the row `number`, which counts from 1. */

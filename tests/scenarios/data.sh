@@ -124,7 +124,8 @@ W="$S --train words_square.csv --test words_judge.csv"
 ok $W --names $'Ant,bee,cat,d\xc3\xbcck' --save words.st
 same_network words.st net.st
 prints 1 '  cat$' --device cpu --load words.st --evaluate
-fails 1 "words_square.csv, line 2, column 1: 'Ant' is not a label from 0 to 3: --names lists" $W
+prints 1 "^note     words_square.csv: labels are words, sorted: class 0 is 'Ant', class 3 'd" $W --save gathered.st
+same_network gathered.st net.st
 fails 1 'square.body, line 1: a word before numbers is no header' $S --train square.body
 
 case_ 'a run that learns nothing says so'

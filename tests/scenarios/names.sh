@@ -52,3 +52,41 @@ name 2, 'b\x1b[2J', must be 1 to 63 bytes of UTF-8 without control|a,b\033[2J,c
 name 3, '0123456789012345678901234567890123456789012345678901234567890123', must be|a,b,0123456789012345678901234567890123456789012345678901234567890123
 END
 absent never.st
+
+case_ 'labels that are words become classes in sorted order, and answers are words'
+words() { awk -F, -v OFS=, 'BEGIN { split("kiwi apple \"fig, dried\"", w, " "); w[3] = "\"fig, dried\""; print "kind,p0,p1" } { $1 = w[1 + ($1 + NR) % 3]; print }' "$1"; }
+words train.csv >words.csv
+W='--device cpu --threads 1 --hidden 4 --batch 8 --lr 0.05'
+ok $W --train words.csv --test none --epochs 2 --save words.st
+printed 1 "^note     words.csv: labels are words, sorted: class 0 is 'apple', class 2 'kiwi'$"
+printed 1 '^network  2-4-3, '
+header words.st | grep -qF '"names":"apple\nfig, dried\nkiwi"'
+awk -F, -v OFS=, '{ $1 = (1 + ($1 + NR) % 3) % 3; $1 = $1 == 1 ? 2 : $1 == 2 ? 0 : 1; print }' train.csv >numbers.csv
+ok $W --train numbers.csv --test none --epochs 2 --classes 3 --save numbers.st
+[ "$(network words.st | tail -n +2 | md5sum)" = "$(network numbers.st | tail -n +2 | md5sum)" ]
+ok --device cpu --load words.st --evaluate --test words.csv
+ok --device cpu --load words.st --predict words.csv --output answers.csv
+ok --device cpu --load numbers.st --predict numbers.csv --output numbers_out.csv
+same answers.csv <(sed '2,$s/,0$/,apple/; 2,$s/,1$/,"fig, dried"/; 2,$s/,2$/,kiwi/' numbers_out.csv)
+ok $W --train words.csv --test words.csv --epochs 3 --resume words.st --save later.st
+sed 's/apple/plum/' words.csv >plums.csv
+fails 1 "'plum' is not a label from 0 to 2: no class has this name" $W --train words.csv --test plums.csv --epochs 1
+fails 1 'labels of words.csv: 3 names, but the network has 4 classes' $W --train words.csv --test none --classes 4
+sed '5s/^apple,\|^kiwi,\|^".*",/2,/' words.csv >mixed.csv
+fails 1 "labels of mixed.csv: '2' would name class 0, but as a label it is class 2" $W --train mixed.csv --test none
+awk 'BEGIN { print "kind,p0"; for (i = 0; i < 1100; i++) print "w" i ",1" }' >many.csv
+fails 1 'many.csv: more than 1024 different words as labels: --label-column says where labels are' $W --train many.csv --test none
+
+case_ 'names may come from a file, and set the number of classes'
+printf 'a\nb, c\r\nd\n' >names.txt
+ok $W --train numbers.csv --test none --epochs 1 --names names.txt --save file.st
+printed 1 '^network  2-4-3, '
+header file.st | grep -qF '"names":"a\nb, c\nd"'
+printf '2 67\n0 65\n1 66 98\n' >mapping.txt
+ok $W --train numbers.csv --test none --epochs 1 --names mapping.txt --save mapped.st
+[ "$(value names mapped.st)" = 'A\nB\nC' ]
+fails 1 '--names: cannot read the file none.txt: No such file or directory; names have commas between' \
+  $W --train numbers.csv --test none --names none.txt
+: >empty.txt
+fails 1 '--names: empty.txt is empty, too long or binary' $W --train numbers.csv --test none --names empty.txt
+fails 1 '2 names, but the network has 3 classes' $W --train numbers.csv --test none --classes 3 --names a,b
