@@ -316,10 +316,10 @@ static bool find_label(const FirstLine *first, const CsvColumns *c, const Column
   const size_t other = find_name_from(first, ways[way].column + 1, name);
   text_append(s->label_name, "%s", name);
   return numbered != CSV_NONE || other == CSV_NONE ||
-         error_set(
-             error,
-             "%s, line 1: columns %zu and %zu are both called '%s': leave one out, as cut does",
-             known->file, ways[way].column + 1, other + 1, name);
+         error_set(error,
+                   "%s, line 1: columns %d and %d are both called '%s': leave one out, as cut does",
+                   known->file, first->column[ways[way].column] + 1, first->column[other] + 1,
+                   name);
 }
 
 /* Returns true if the header says that one of its columns is a label. */
@@ -349,7 +349,9 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
   const size_t columns = first->count, inputs = (size_t)known->inputs;
   const char *plural_ending = plural((int)columns);
   c->columns = first->all;
-  c->labelled = inputs == 0 || columns != inputs || names_label(first, c, known);
+  c->labelled = known->lines == LINES_OF_TEXT
+                    ? inputs == 0 || columns != inputs || names_label(first, c, known)
+                    : known->lines == LINES_OF_LABELLED_PICTURES;
   c->judged = c->labelled && !known->predicts;
   c->inputs = columns - c->labelled;
   s->columns = (int)first->all;
@@ -359,7 +361,7 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
                      "%s has no label column: its %zu columns are the network's %zu pixels, so "
                      "where is the label?",
                      known->file, columns, inputs);
-  if (inputs > 0 && c->inputs != inputs && known->predicts)
+  if (inputs > 0 && c->inputs != inputs && known->predicts && known->lines == LINES_OF_TEXT)
     return error_set(error,
                      "%s, line 1: %zu field%s, but the network takes %zu pixels a row, with or "
                      "without a label",
@@ -372,6 +374,11 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
                      known->file, columns, plural_ending, DATASET_MAX_COLUMNS - 1,
                      columns > 2 ? ": make pictures 64 x 64 at most" : "");
   if (!c->labelled) return true;
+  if (known->lines != LINES_OF_TEXT) {
+    s->label = 1;
+    s->label_found = LABEL_NAMED;
+    return true;
+  }
   if (!find_label(first, c, known, s, error)) return false;
   c->label = (size_t)s->label - 1;
   return check_square(c, known, s, error);
@@ -593,8 +600,10 @@ bool columns_decide(const ColumnsKnown *known, const char *line, size_t length, 
                     DataSummary *s, Error *error) {
   FirstLine *first = split_line(known->file, line, length, c, error);
   if (!first) return false;
-  s->header = c->named = is_header(first, known->label);
-  bool good = check_header(first, known, error) && leave_out_told(first, c, known, error) &&
+  const bool is_text = known->lines == LINES_OF_TEXT;
+  s->header = c->named = is_text && is_header(first, known->label);
+  bool good = check_header(first, known, error) &&
+              (!is_text || leave_out_told(first, c, known, error)) &&
               leave_out_numbers(first, c, known, error) &&
               find_pixels_and_label(first, c, known, s, error) &&
               (!c->named || order_pixels(first, c, known, s, error));

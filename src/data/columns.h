@@ -43,6 +43,9 @@ typedef struct {
   const char *names; /* class names that labels may use, one per line; NULL if there are none */
 } CsvColumns;
 
+/* Where lines come from. A line of a picture has no header. Its label, if it has one, is first. */
+typedef enum { LINES_OF_TEXT, LINES_OF_PICTURES, LINES_OF_LABELLED_PICTURES } LinesOf;
+
 /* What is known of a file before its first line is read. */
 typedef struct {
   const char *file;     /* the file's name in messages */
@@ -51,6 +54,7 @@ typedef struct {
   int inputs;           /* the number of pixels of a row, or 0 if the first line gives it */
   bool predicts;        /* rows may lack a label, and labels are ignored */
   const DataSummary *trained; /* the training rows of the network that gets the rows, or NULL */
+  LinesOf lines;              /* unless of text, label and left_out do not matter */
 } ColumnsKnown;
 
 /* Learns the separator, the header and the columns from the first line, line[length], of a file.

@@ -242,8 +242,12 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   if (!csv_check_text(name, tail, length, error)) return false;
   if (!end && length == CHUNK_BYTES)
     return error_set(error, "%s, line 1: longer than %d bytes", name, CHUNK_BYTES - 1);
+  LinesOf lines = LINES_OF_TEXT;
+  if (reader->idx.rows > 0)
+    lines = reader->idx.labels ? LINES_OF_LABELLED_PICTURES : LINES_OF_PICTURES;
   const ColumnsKnown known = {name,           config->label,    config->left_out,
-                              config->inputs, config->predicts, config->trained};
+                              config->inputs, config->predicts, config->trained,
+                              lines};
   if (!columns_decide(&known, tail, length, &reader->columns, &reader->summary, error))
     return false;
   reader->line = reader->columns.named ? 2 : 1;

@@ -62,6 +62,24 @@ fails 1 'lone-labels-idx1-ubyte ends before the end of its 20 labels' $T --train
 big_endian 2051 1 65 64 >lone-images-idx3-ubyte
 fails 1 'holds 1 pictures of 65 x 64 pixels: at least 1 picture of 1 to 4096 pixels' $T --train lone-images-idx3-ubyte
 
+case_ 'the labels of pictures are known, whatever the options say of columns'
+awk -F, '{ for (i = 2; i <= NF; i++) printf "%s,", $i; print $1 }' plain.csv >last.csv
+O='--device cpu --hidden none --epochs 9 --batch 4'
+run $O --train last.csv --test some-images-idx3-ubyte --label-column last --save last.st
+[ $status = 0 ] || die "$(cat err)"
+"$MLP" --load last.st --device cpu --evaluate --test plain.csv --label-column 1 | grep ^loss >wanted
+"$MLP" --load last.st --device cpu --evaluate --test some-images-idx3-ubyte | grep ^loss | same - wanted
+"$MLP" --load last.st --device cpu --predict plain.csv --label-column 1 >wanted
+for words in '' '--label-column last' '--ignore-columns 1'; do
+  "$MLP" --load last.st --device cpu --predict some-images-idx3-ubyte $words | same - wanted
+done
+{ big_endian 2051 20 3 261; tail -c +17 some-images-idx3-ubyte; } | head -c $((16 + 20 * 783)) >odd-images-idx3-ubyte
+refuses 1 'odd-images-idx3-ubyte has 783 pixels a row, but the network takes 784' \
+  --load last.st --device cpu --predict odd-images-idx3-ubyte
+cp some-labels-idx1-ubyte odd-labels-idx1-ubyte # now each line has as many numbers as the network has pixels
+refuses 1 'odd-images-idx3-ubyte has 783 pixels a row, but the network takes 784' \
+  --load last.st --device cpu --predict odd-images-idx3-ubyte
+
 case_ 'no output replaces the labels that are read with pictures'
 mkdir both
 cp some-images-idx3-ubyte some-labels-idx1-ubyte both
