@@ -221,8 +221,8 @@ ENGINE_TEST(test_failure_that_sticks) {
   assert_false(worked);
   assert_failed(try_epoch(engine), "the GPU can no longer be used");
   engine->call->close(engine);
-  assert_failed(engine_cuda_available(&error), "no more");
-  assert_failed(engine_cuda_open(&config, &error) != NULL, "no more");
+  assert_failed(engine_cuda_available(&error), "no longer");
+  assert_failed(engine_cuda_open(&config, &error) != NULL, "no longer");
   assert_works(engine_cpu_open(&config, &error));
 }
 #endif
