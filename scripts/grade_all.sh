@@ -174,11 +174,11 @@ if [ "${1-}" = --one ]; then # --one NUMBER ENTRY NAME
   if [ -n "$reason" ]; then
     echo "$reason" >"$own/said"
   else
-    make -s ON=emulator SETUP=0 SUBMISSION="$own/exercise.cu" SEALED="$own" "$grader" 2>&1 | grep -v '^make' >"$own/said" || true
+    make -s ON=emulator SETUP=0 GPU="$GPU" SUBMISSION="$own/exercise.cu" SEALED="$own" "$grader" 2>&1 | grep -v '^make' >"$own/said" || true
   fi
   if [ -x "$grader" ]; then
     status=0
-    timeout 3600 "$grader" --seed "$SEED" --grade "$card.json" >"$own/said" 2>&1 </dev/null || status=$?
+    timeout 3600 "$grader" --gpu "$GPU" --seed "$SEED" --grade "$card.json" >"$own/said" 2>&1 </dev/null || status=$?
   fi
   # A submission gets points only if the grader ended by itself, with status 0, 1 or 4.
   if [[ $status = [014] && -f $card.json ]]; then

@@ -11,7 +11,7 @@
 set -euo pipefail
 export LC_ALL=C
 
-kind=$1 source=$2 sealed=$3 compiler=("${@:4}")
+kind=$1 source=$2 sealed=$3 compiler=("${@:4}") arch=80
 top=$(cd "$(dirname "$0")/.." && pwd)
 STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20 MOST_WRITTEN_MB=64 name=kernels/exercise.cu
 [ "$kind" = emulator ] && MOST_KB=1000000 || MOST_KB=16000000
@@ -44,6 +44,7 @@ compile() {
 command -v "${compiler[0]}" >/dev/null ||
   { echo "The exercise wants ${compiler[0]}: make setup installs it, or apt-get install clang." >&2; exit 1; }
 
+for flag in "${compiler[@]}"; do [[ $flag != -DEMULATOR_ARCH=* ]] || arch=${flag#*=}; done
 folder=${sealed%.o}
 rm -rf "$folder"
 mkdir -p "$folder/kernels/class" "$folder/headers/base"
@@ -106,7 +107,7 @@ compiler+=(${header[@]+"${header[@]}"})
 if [ "$kind" = emulator ]; then
   resources=$("${compiler[0]}" -print-resource-dir)/include # avoids clang's own versions of <algorithm> and other headers
   compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
-    --cuda-gpu-arch=sm_80 -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
+    --cuda-gpu-arch=sm_$arch -DEMULATOR_ARCH="$arch" -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
     -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h ${header[@]+"${header[@]}"} "$name"
   for file in "$name" headers/{batch,unrolled}.cuh; do
     awk -f "$top/src/emulator/launches.awk" "$file" >rewritten

@@ -10,6 +10,7 @@
 typedef struct {
   uint64_t seed;
   int only;
+  EmulatedGpu gpu;
   bool warmup, once;
   const char *shape, *grade;
 } Arguments;
@@ -24,6 +25,8 @@ static const OptionRow rows[] = {
     ROW("warmup", NULL, NULL, option_yes_no, warmup, "score kernels/class/warmup.cu instead"),
     ROW("shape", "SHAPE", "", option_word, shape,
         "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
+    ROW("gpu", "NAME", "", option_choice, gpu, "what the emulator is: H100, A100 or T4 [H100]",
+        .choices = (const char *const[]){"H100", "A100", "T4", NULL}),
     ROW("grade", "FILE", "", option_word, grade, "write points as Gradescope's results.json",
         .file = FILE_OUTPUT),
     ROW("once", NULL, NULL, option_yes_no, once,
@@ -99,7 +102,7 @@ int main(int argc, char **argv) {
   ExerciseSum sum = {.right = TASKS, .fused = TASKS, .of = TASKS};
   OptionsResult result = option_table_read(&table, argc, argv, &arguments, &error);
   if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
-  if (!exercise_find(&backend, &error)) {
+  if (!exercise_find(arguments.gpu, &backend, &error)) {
     printf("The exercise cannot run here: %s.\n", error.text);
     return 3;
   }

@@ -33,6 +33,7 @@ struct Lane {
   void *mine;
   void (*combine)(void **lanes, unsigned mask);
   int value;            /* the lane's term of the sum that emulator_barrier returns */
+  const char *place;    /* the file and line of the barrier where the lane waits */
   int groups;           /* number of asynchronous copy groups that the lane has closed */
   uintptr_t pc;         /* the address in the code where the lane waits */
   uint64_t steps;       /* of a warp's first lane: the basic blocks that the warp has run */
@@ -125,6 +126,7 @@ void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */
 
+extern bool only_last_block; /* see emulator_only_last_block */
 extern bool watched; /* true if the kernels are compiled with calls to the watch (watch.cpp) */
 void access(const volatile void *at, size_t size, bool write, bool atomic, uintptr_t pc);
 void watch_launch();

@@ -2,6 +2,10 @@
    scripts/seal_exercise.sh refuses all names with two leading underscores that this file lacks. */
 #pragma once
 
+#ifndef EMULATOR_ARCH /* compute capability times 10 */
+#define EMULATOR_ARCH 80
+#endif
+
 #ifdef __CUDA__
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
@@ -11,7 +15,7 @@
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #include <__clang_cuda_math_forward_declares.h>
 #else
-#define __CUDA_ARCH__ 800
+#define __CUDA_ARCH__ (EMULATOR_ARCH * 10)
 #define __host__
 #define __device__
 #define __global__
@@ -119,12 +123,13 @@ namespace emulated {
 template <class... Given> struct Pending {
   dim3 blocks, threads;
   size_t shared;
+  cudaStream_t stream;
   std::tuple<Given...> given;
 };
 
-inline auto grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t = nullptr) {
+inline auto grid(dim3 blocks, dim3 threads, size_t shared = 0, cudaStream_t stream = nullptr) {
   return [=](auto... given) {
-    return Pending<decltype(given)...>{blocks, threads, shared, {given...}};
+    return Pending<decltype(given)...>{blocks, threads, shared, stream, {given...}};
   };
 }
 
@@ -139,7 +144,7 @@ EMULATOR_INLINE cudaError_t operator->*(void (*kernel)(Taken...),
   return emulator_run(
       pending.blocks, pending.threads, pending.shared,
       [](void *context) { (*static_cast<decltype(call) *>(context))(); }, &call, sizeof call,
-      (const void *)kernel);
+      (const void *)kernel, pending.stream);
 }
 
 template <class T> struct Shuffled {
@@ -211,8 +216,14 @@ EMULATOR_SHUFFLE(__shfl_up_sync, me - by < first ? me : me - by)
 EMULATOR_INLINE void __syncwarp(unsigned mask = 0xffffffffu) {
   emulator_meet(mask, nullptr, nullptr, true);
 }
+#if EMULATOR_ARCH >= 80
+#define EMULATOR_SINCE_80
+#else
+#define EMULATOR_SINCE_80                                                                          \
+  __attribute__((unavailable("it needs compute capability 8.0, and this GPU has 7.5")))
+#endif
 #define EMULATOR_REDUCE(name, joined)                                                              \
-  template <class T> EMULATOR_INLINE T name(unsigned mask, T value) {                              \
+  template <class T> EMULATOR_SINCE_80 EMULATOR_INLINE T name(unsigned mask, T value) {            \
     struct Join {                                                                                  \
       __device__ static T of(T a, T b) {                                                           \
         return joined;                                                                             \
@@ -233,7 +244,14 @@ template <class T> EMULATOR_INLINE unsigned __match_any_sync(unsigned mask, T va
   return (unsigned)mine.from;
 }
 EMULATOR_INLINE unsigned __ballot_sync(unsigned mask, int predicate) {
-  return __reduce_add_sync(mask, (unsigned)(predicate != 0) << emulated::lane());
+  struct Join {
+    __device__ static unsigned of(unsigned a, unsigned b) {
+      return a | b;
+    }
+  };
+  unsigned votes = (unsigned)(predicate != 0) << emulated::lane();
+  emulator_meet(mask, &votes, emulated::reduce<unsigned, Join>, false);
+  return votes;
 }
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
@@ -241,10 +259,13 @@ EMULATOR_INLINE int __all_sync(unsigned mask, int predicate) {
 }
 #define __activemask() emulator_active()
 
-#define __syncthreads() ((void)emulator_barrier(0))
-#define __syncthreads_count(predicate) emulator_barrier((predicate) != 0)
-#define __syncthreads_or(predicate) (emulator_barrier((predicate) != 0) != 0)
-#define __syncthreads_and(predicate) (emulator_barrier((predicate) == 0) == 0)
+#define EMULATOR_TEXT_(line) #line
+#define EMULATOR_TEXT(line) EMULATOR_TEXT_(line)
+#define EMULATOR_HERE __FILE__ ":" EMULATOR_TEXT(__LINE__)
+#define __syncthreads() ((void)emulator_barrier(0, EMULATOR_HERE))
+#define __syncthreads_count(predicate) emulator_barrier((predicate) != 0, EMULATOR_HERE)
+#define __syncthreads_or(predicate) (emulator_barrier((predicate) != 0, EMULATOR_HERE) != 0)
+#define __syncthreads_and(predicate) (emulator_barrier((predicate) == 0, EMULATOR_HERE) == 0)
 
 #define EMULATOR_ATOMIC(name, expression)                                                          \
   template <class T, class V> EMULATOR_INLINE T name(T *at, V value_) {                            \
@@ -458,8 +479,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
   for (unsigned i = 0; i < config->numAttrs; i++)
     if (config->attrs[i].id == cudaLaunchAttributeCooperative && config->gridDim.x > MOST_AT_ONCE)
       return cudaErrorCooperativeLaunchTooLarge;
-  return kernel->*emulated::grid(config->gridDim, config->blockDim,
-                                 config->dynamicSmemBytes)(given...);
+  return kernel->*emulated::grid(config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                                 config->stream)(given...);
 }
 
 #ifndef __CUDA__

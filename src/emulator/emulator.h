@@ -16,9 +16,11 @@ void emulator_name(const void *memory, const char *name, int rows, int columns, 
                    bool is_constant);
 /* Reads the program's symbols and installs signal handlers. Call it before apart_confine(). */
 void emulator_start(void);
+struct CUstream_st;
 /* Calls a student's function(context). Its host code may touch only its own stack and constants; a
-   violation is a finding and ends the call. An atomic operation on floats is a finding. */
-void emulator_call(void (*function)(void *context), void *context);
+   violation is a finding and ends the call. An atomic operation on floats is a finding, and so is a
+   launch in another stream than `stream`. */
+void emulator_call(void (*function)(void *context), void *context, struct CUstream_st *stream);
 
 /* Ends calls that do not return: running out of steps is a finding with the line where the thread
    is. A step is the start of a basic block of watched code, so these limits are the same on every
@@ -26,11 +28,20 @@ void emulator_call(void (*function)(void *context), void *context);
    SIGXCPU ends a call likewise. */
 void emulator_limit(uint64_t of_block, uint64_t of_all);
 
+/* From now on, each launch runs only its last block and ends it silently after `steps` steps, and
+   cudaMalloc() gives zeros that take no memory until they are written. So arrays of many GB can be
+   tried. Checks addresses only: counts nothing and finds no races. */
+void emulator_only_last_block(uint64_t steps);
+
+/* Sets how many bytes of dynamic shared memory a block may have, at most and at first 227 KB. */
+void emulator_shared(size_t bytes);
+
 /* Sets the text that comes before the next output of a kernel's printf(). NULL turns output off. */
 void emulator_print(const char *heading);
 
 typedef struct {
   uint64_t launches, barriers;
+  uint64_t threads; /* of the largest block whose kernel has no __launch_bounds__ */
   uint64_t requests, sectors, bytes_used; /* global memory: requests, 32-byte sectors, bytes used */
   uint64_t bytes_once;                    /* distinct bytes read + written, added over launches */
   uint64_t turns, least_turns;            /* shared memory: bank passes made; bank passes needed */

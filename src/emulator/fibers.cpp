@@ -46,6 +46,7 @@ static int threads_of_block;
 static void *scheduler_sp;
 static const Call *call; /* the running launch */
 static int barrier_value;
+static bool has_bounds; /* true if the running kernel has __launch_bounds__ */
 static cudaError_t last_error;
 
 __attribute__((noinline)) void leave(State state, uintptr_t pc) {
@@ -61,6 +62,7 @@ __attribute__((noinline)) void leave(State state, uintptr_t pc) {
 
 static sigjmp_buf back; /* stop() jumps back to emulator_call */
 static uintptr_t host_stack;
+static cudaStream_t the_stream; /* the only stream in which an emulator_call may launch */
 
 [[noreturn]] void stop() {
   failed = true;
@@ -176,6 +178,12 @@ static void report_meeting(const Lane *l) {
   }
 }
 
+/* Returns a place as addr2line's places are shown: from kernels/ on. */
+static const char *short_of(const char *place) {
+  const char *kernels = strstr(place, "kernels/");
+  return kernels ? kernels : place;
+}
+
 /* Called when no lane can continue. Opens the barrier, and reports lanes that cannot reach it. */
 static void pass_barrier() {
   const Lane *at = first_in(State::BARRIER), *ended = first_in(State::ENDED),
@@ -196,10 +204,11 @@ static void pass_barrier() {
   for (int i = 0; i < threads_of_block; i++) {
     Lane &l = lanes[i];
     if (l.state != State::BARRIER) continue;
-    if (l.pc != at->pc)
+    if (strcmp(l.place, at->place) != 0)
       find_wrong("barriers",
-                 in + printed("thread %u waits at this __syncthreads, and thread %d at that of %%B",
-                              at->thread, i),
+                 printed("%s: in block %u, thread %u waits at this __syncthreads, and thread %d at "
+                         "that of %s",
+                         short_of(at->place), at->block->number, at->thread, i, short_of(l.place)),
                  at->pc, l.pc);
     barrier_value += l.value;
     l.state = State::READY;
@@ -248,9 +257,12 @@ static bool run_blocks(const Call &of) {
     for (int i = 0; i < MOST_THREADS; i++) mprotect(stacks + (size_t)i * STACK, PAGE, PROT_NONE);
   }
   threads_of_block = (int)of.block.count();
+  has_bounds = false;
   watch_launch();
-  for (unsigned i = 0; i < of.grid.count() && !failed; i++) run_block(i);
+  const unsigned blocks = (unsigned)of.grid.count();
+  for (unsigned i = only_last_block ? blocks - 1 : 0; i < blocks && !failed; i++) run_block(i);
   if (watched) keep_launch();
+  if (!has_bounds) counts.threads = std::max(counts.threads, of.block.count());
   return !failed;
 }
 
@@ -261,6 +273,7 @@ alignas(128) unsigned char emulator_dynamic_shared[emulated::MOST_SHARED];
 using namespace emulated;
 
 static constexpr size_t STATIC_SHARED = 48 << 10;
+static size_t most_shared = MOST_SHARED;
 static std::map<const void *, size_t> allowed; /* bytes of dynamic shared memory for each kernel */
 
 static void in_kernel(const char *what, uintptr_t pc) {
@@ -287,9 +300,9 @@ void emulator_absent(int from, unsigned mask) {
       meets->pc);
 }
 
-int emulator_barrier(int value) {
+int emulator_barrier(int value, const char *place) {
   in_kernel("__syncthreads() stands", PC);
-  lane->value = value;
+  lane->value = value, lane->place = place;
   if (at_once) {
     at_once->arrive(0, (int)call->block.x, true);
     return 0;
@@ -334,6 +347,7 @@ void emulator_await_copies(int groups) {
 }
 
 void emulator_bounds(unsigned threads, unsigned, unsigned) {
+  has_bounds = true;
   if (emulator_block_size.count() <= threads) return;
   find_wrong(
       "launch",
@@ -363,7 +377,7 @@ uint64_t emulator_clock() {
 }
 
 cudaError_t emulator_allow(const void *kernel, size_t bytes) {
-  if (bytes > MOST_SHARED) return last_error = cudaErrorInvalidValue;
+  if (bytes > most_shared) return last_error = cudaErrorInvalidValue;
   allowed[kernel] = std::max(allowed[kernel], bytes);
   return cudaSuccess;
 }
@@ -390,12 +404,13 @@ static std::string refusal(const Call &of, const void *kernel) {
     return printed(
         "a block asks for %zu bytes of dynamic shared memory, and may have %zu; more, up to "
         "%zu, needs cudaFuncSetAttribute()",
-        of.shared, most, MOST_SHARED);
-  return of.shared > MOST_SHARED ? "a block asks for too much shared memory" : "";
+        of.shared, most, most_shared);
+  return of.shared > most_shared ? "a block asks for too much shared memory" : "";
 }
 
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
-                         const void *arguments, size_t bytes, const void *kernel) {
+                         const void *arguments, size_t bytes, const void *kernel,
+                         cudaStream_t stream) {
   const Call of = {grid, block, shared, function, arguments, bytes, PC};
   start_memory();
   if (lane) stop_at("launch", " launches a kernel, which the emulator does not know", PC);
@@ -403,6 +418,11 @@ cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(
     find_wrong("launch", "%A: " + why, PC);
     return last_error = cudaErrorInvalidConfiguration;
   }
+  if (host_is_fenced && stream != the_stream)
+    find_wrong("stream",
+               "%A: the launch is not in the stream that the function gets, so work of other "
+               "streams may come before or after it; pass `stream` as fourth in <<<...>>>",
+               PC);
   call = &of;
   emulator_grid_size = of.grid, emulator_block_size = of.block;
   failed = false;
@@ -461,11 +481,16 @@ extern "C" void emulator_start(void) {
     sigaction(number, &action, nullptr);
 }
 
+extern "C" void emulator_shared(size_t bytes) {
+  most_shared = std::min(bytes, MOST_SHARED);
+}
+
 extern "C" void emulator_print(const char *heading) {
   prints_on = heading;
 }
 
-extern "C" void emulator_call(void (*function)(void *), void *context) {
+extern "C" void emulator_call(void (*function)(void *), void *context, cudaStream_t stream) {
+  the_stream = stream;
   host_stack = (uintptr_t)__builtin_frame_address(0);
   host_is_fenced = true;
   if (sigsetjmp(back, 0) == 0) function(context);

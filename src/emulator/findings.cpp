@@ -317,9 +317,10 @@ extern "C" void emulator_lines(const EmulatorFinding found[EMULATOR_MOST], int m
       std::string line = f.text, a = line_of(f.a);
       if (kind == "endless" && a == UNKNOWN) a = b;
       if ((kind[0] == 'b' || kind[0] == 'm') != first) continue;
-      if (kind == "barriers" && (a == b || a == UNKNOWN || b == UNKNOWN)) continue;
       if (kind == "unwritten" && raced.count(f.a)) continue;
-      if (!said.insert((kind == "cost" ? line : kind) + std::min(a, b) + std::max(a, b)).second ||
+      if (!said.insert((kind == "cost" || kind == "barriers" ? line : kind) + std::min(a, b) +
+                       std::max(a, b))
+               .second ||
           most-- <= 0)
         continue;
       for (size_t at; (at = line.find("%A")) != std::string::npos;) line.replace(at, 2, a);

@@ -241,7 +241,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
     region_of_page[arena_used / PAGE + p] = index; /* includes the guard page behind the array */
   arena_used += pages * PAGE;
   arena_arrays++;
-  memset((void *)base, 0xff, bytes);
+  if (only_last_block)
+    madvise((void *)base, pages * PAGE, MADV_DONTNEED); /* zeros */
+  else
+    memset((void *)base, 0xff, bytes);
   *memory = (void *)base;
   return cudaSuccess;
 }

@@ -31,13 +31,14 @@ __device__ void emulator_meet(unsigned mask, void *mine,
                               void (*combine)(void **lanes, unsigned mask), bool orders);
 /* Reports a shuffle that asks for the value of a lane which does not take part. */
 __device__ void emulator_absent(int lane, unsigned mask);
-/* Waits for the block's threads and returns the sum of their values. The compiler must not copy the
-   call, because each copy would count as another barrier (g++: -fno-thread-jumps). */
+/* Waits for the block's threads and returns the sum of their values. `place` is the barrier's file
+   and line, because the compiler may make one call of the calls in two branches. It must not copy
+   the call, because each copy would count as another barrier (g++: -fno-thread-jumps). */
 #ifdef __clang__
 __attribute__((convergent, noduplicate))
 #endif
 __device__ int
-emulator_barrier(int value);
+emulator_barrier(int value, const char *place);
 /* Arrives at a named barrier of `threads` threads. If `waits`, waits for the other threads. */
 __device__ void emulator_arrive(int barrier, int threads, bool waits);
 __device__ unsigned emulator_active();
@@ -69,4 +70,5 @@ void emulator_load_mail(const void *at, void *packet);
 [[noreturn]] __device__ void emulator_trap();
 /* Runs `function` in every thread with a copy of the arguments. Returns when all have ended. */
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *arguments),
-                         const void *arguments, size_t bytes, const void *kernel = nullptr);
+                         const void *arguments, size_t bytes, const void *kernel = nullptr,
+                         cudaStream_t stream = nullptr);

@@ -10,7 +10,7 @@
 
 namespace emulated {
 
-bool watched;
+bool watched, only_last_block;
 static size_t static_shared; /* bytes of the __shared__ variables that this launch has touched */
 
 /* `era` counts blocks and barriers. The block began at block_era, the launch at launch_era. */
@@ -39,7 +39,8 @@ void end_at_next_step() {
   if (block && lane) when += " of its block";
   if (is_late) when = "when the CPU time was used up";
   left_of_block = left_of_all = UINT64_MAX;
-  find_wrong("endless", "%A: " + me() + " had not returned " + when, pc, last_place);
+  if (!only_last_block)
+    find_wrong("endless", "%A: " + me() + " had not returned " + when, pc, last_place);
   stop();
 }
 
@@ -119,6 +120,8 @@ static std::string element(const Region *r, uintptr_t address) {
     text += r->bytes ? printed(" has elements 0 to %zu", r->bytes / (size_t)r->element - 1)
                      : std::string(" is empty");
   }
+  if (only_last_block)
+    text += "; the arrays of this call have more than 2^31 elements, so an index needs size_t";
   stop_at("outside", text, pc);
 }
 
@@ -266,6 +269,7 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
                        0))
     outside(r, address, size, write, pc);
   if (address % size != 0) not_aligned(r, address, size, write, pc);
+  if (only_last_block) return;
   if (__builtin_expect(r->shared && r->launch != launch_era, 0)) touch_shared(r, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
   last_place = pc;
@@ -287,6 +291,11 @@ using namespace emulated;
 void emulator_limit(uint64_t of_block, uint64_t of_all) {
   most_of_block = left_of_block = of_block;
   most_of_all = left_of_all = of_all;
+}
+
+extern "C" void emulator_only_last_block(uint64_t steps) {
+  only_last_block = true;
+  emulator_limit(steps, UINT64_MAX);
 }
 
 void emulator_access(const void *at, size_t bytes, bool write, void *by) {
@@ -322,12 +331,13 @@ void emulator_atomic(const void *at, size_t bytes, void *by) {
 ACCESSES(read, false)
 ACCESSES(write, true)
 
-/* Checks an access to a struct that is passed by value. A GPU moves it in words of 4 bytes, or in
-   smaller words if the struct's address is not a multiple of 4. */
-static void access_words(void *at, size_t size, bool write, uintptr_t pc) {
-  size_t word = std::min(size, (size_t)4);
-  while ((uintptr_t)at % word != 0) word /= 2;
-  for (size_t i = 0; i < size; i += word) access((char *)at + i, word, write, false, pc);
+/* Checks an access to a struct that is passed by value, or by memcpy. nvcc knows that a struct and
+   a float lie at a multiple of 4, and no more, so a GPU moves words of 4 bytes; of smaller words if
+   address or size is not a multiple of 4. */
+static void access_words(const void *at, size_t size, bool write, uintptr_t pc) {
+  size_t word = 4;
+  while (((uintptr_t)at | size) % word != 0) word /= 2;
+  for (size_t i = 0; i < size; i += word) access((const char *)at + i, word, write, false, pc);
 }
 #define UNALIGNED(size)                                                                            \
   extern "C" void __tsan_unaligned_read##size(void *at) {                                          \
@@ -372,15 +382,15 @@ void __tsan_write_range(void *at, size_t size) {
 }
 /* The compiler makes kernels call these functions instead of the C library's functions. */
 void *__tsan_memcpy(void *to, const void *from, size_t size) {
-  access(from, size, false, false, PC);
-  access(to, size, true, false, PC);
+  access_words(from, size, false, PC);
+  access_words(to, size, true, PC);
   return memmove(to, from, size);
 }
 void *__tsan_memmove(void *to, const void *from, size_t size) {
   return __tsan_memcpy(to, from, size);
 }
 void *__tsan_memset(void *to, int value, size_t size) {
-  access(to, size, true, false, PC);
+  access_words(to, size, true, PC);
   return memset(to, value, size);
 }
 
@@ -403,7 +413,7 @@ int __tsan_printf(const char *format, ...) {
 
 void __sanitizer_cov_trace_pc(void) {
   step(PC);
-  if (lane) note(PC, true, false, false, false, 0, 0);
+  if (lane && !only_last_block) note(PC, true, false, false, false, 0, 0);
 }
 
 [[noreturn]] void __tsan_assert_fail(const char *what, const char *, unsigned, const char *) {

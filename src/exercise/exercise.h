@@ -59,9 +59,12 @@ typedef struct {
 enum { EXERCISE_SHAPES = 14 };
 
 /* Returns shape `index` (below EXERCISE_SHAPES) of the shapes drawn from the seed. Some sizes are
-   1, others are above 256, and one is above 1024. Some steps have fewer rows than the arrays, or no rows. */
+   1, others are above 256, and one is above 1024. Some steps have fewer rows than the arrays, or no
+   rows. */
 ExerciseShape exercise_shape(uint64_t seed, int index);
 
+/* Returns a problem whose largest arrays have more than 2^31 elements, but no values. */
+ExerciseProblem exercise_vast_problem(ExerciseTask task);
 /* Returns a problem with random values. */
 ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_t seed);
 /* Computes the expected results by loops in float64. */
@@ -152,9 +155,12 @@ void apart_release(void *memory, size_t bytes);
 
 /* ---- the score (run.c; gpu.c or emulated.c) -------------------------------------------------- */
 
+typedef enum { AS_H100, AS_A100, AS_T4 } EmulatedGpu;
+
 /* Fills *backend. The version for a GPU (gpu.c) fails if there is no GPU. It looks for the GPU in
-   another process, because a process must not use CUDA before it forks. */
-bool exercise_find(ExerciseBackend *backend, Error *error);
+   another process, because a process must not use CUDA before it forks. `gpu` is what the emulator
+   is (emulated.c). */
+bool exercise_find(EmulatedGpu gpu, ExerciseBackend *backend, Error *error);
 
 /* The functions to score. */
 typedef struct {

@@ -36,13 +36,25 @@ SHAPE      =
 HINT       =
 FROM       =
 CSV        =
+# What the emulator is: H100, A100 or T4. It refuses what is later than compute capability 8.0, or than 7.5 of a T4.
+GPU        = H100
+ARCH_T4   := 75
+ARCH_A100 := 80
+ARCH_H100 := 80
+$(if $(ARCH_$(GPU)),,$(error GPU=$(GPU): the emulator can be an H100, A100 or T4))
 SOURCE      = $(if $(filter %_warmup.o,$@),$(WARMUP),$(SUBMISSION))
 
 $(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
 $(BUILD)/sealed_emulator_warmup.o $(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
 $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -include emulator/device.h
+	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
+$(SEALED)/sealed_emulator.o: $(SEALED)/as_$(GPU)
+$(BUILD)/sealed_emulator_warmup.o: $(BUILD)/as_$(GPU)
+$(sort $(SEALED)/as_$(GPU) $(BUILD)/as_$(GPU)): # a new one if GPU is another
+	@mkdir -p $(@D)
+	@rm -f $(@D)/as_*
+	@touch $@
 $(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o: scripts/seal_exercise.sh
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh gpu $(SOURCE) $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
@@ -59,14 +71,15 @@ SCORER_warmup   = $(BUILD)/mlp-warmup-$(ON)
 ifneq ($(if $(NVCC),,$(filter %/mlp-exercise-gpu %/mlp-warmup-gpu,$(MAKECMDGOALS))),)
 $(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
 endif
-HOW_TO_SCORE = $(if $(filter warmup,$@),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
+HOW_TO_SCORE = $(if $(filter warmup,$@),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(filter emulator,$(ON)),--gpu $(GPU)) \
+               $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
                $(GRADE:%=--grade '%')
 # Status 4 says that all is right but not all is fused, which is no error.
 SCORE = $(SCORER_$@) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
 # Grades a folder of submissions. An entry is a file, or a folder with one file.
 grade-all: $(BUILD)/mlp-exercise-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
-	  SEED='$(if $(SEED_GIVEN),$(SEED))' scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
+	  SEED='$(if $(SEED_GIVEN),$(SEED))' GPU=$(GPU) scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
 
 # HINT=N prints the Nth hint of each function, or of function ONLY.
 HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \

@@ -145,7 +145,8 @@ static void look(void *context) {
     snprintf(found->name, sizeof found->name, "%.127s", properties.name);
 }
 
-bool exercise_find(ExerciseBackend *backend, Error *error) {
+bool exercise_find(EmulatedGpu gpu, ExerciseBackend *backend, Error *error) {
+  (void)gpu;
   static Found *found; /* static, because backend->device points into it */
   Apart apart;
   found = apart_memory(sizeof *found);

@@ -80,11 +80,13 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
 }
 
 /* Fills the logits with multiples of 2^-10, so that no two logits are almost equal. shape.logits
-   selects the range: around 0, negative, huge but close together, or huge and far apart. Each
-   of rows 4, 9, ... has equal logits. In rows 3, 8, ... the first and last logits are largest. */
+   selects the range: around 0, negative, huge but close together, huge and far apart, or negative
+   and far apart. Each of rows 4, 9, ... has equal logits. In rows 3, 8, ... the first and last
+   logits are largest. */
 static void give_logits(ExerciseProblem *p, uint64_t seed) {
-  static const double range[][2] = {{-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}};
-  const double *r = range[p->shape.logits % 4];
+  static const double range[][2] = {
+      {-4, 4}, {-108, -100}, {999992, 1000000}, {-1e6, 1e6}, {-1e6, -1e5}};
+  const double *r = range[p->shape.logits % 5];
   ExerciseArray *a = &p->array[ARRAY_Z];
   const size_t classes = (size_t)a->columns;
   float *z = give(a, ARRAY_Z, r[0], r[1], seed);
@@ -298,6 +300,27 @@ ExerciseProblem exercise_problem(ExerciseTask task, ExerciseShape shape, uint64_
   float *dz = p.array[ARRAY_DZ].given; /* dz is 0 in rows after the step's last row */
   for (size_t i = (size_t)p.filled * (size_t)shape.out; dz && i < count_of(&p.array[ARRAY_DZ]); i++)
     dz[i] = 0;
+  return p;
+}
+
+ExerciseProblem exercise_vast_problem(ExerciseTask task) {
+  /* An update reads all its rows in each block, so it has few rows and many weights. */
+  const bool update = task == TASK_UPDATE;
+  const ExerciseShape shape = {.rows = update ? 64 : 250000,
+                               .in = update ? 46342 : 8590,
+                               .out = update ? 46342 : 8590,
+                               .end = update ? 64 : 250000};
+  static uint8_t none;
+  ExerciseProblem p = {.task = task, .shape = shape, .filled = shape.rows};
+  for (int name = 0; name < ARRAYS; name++) {
+    const char role = arrays[name].role[task], *sides = arrays[name].shape;
+    if (role == ' ') continue;
+    p.array[name] = (ExerciseArray){.name = arrays[name].name,
+                                    .rows = side_of(&shape, sides[0]),
+                                    .columns = side_of(&shape, sides[1]),
+                                    .size = arrays[name].size,
+                                    .got = toupper(role) == 'C' ? NULL : &none};
+  }
   return p;
 }
 

@@ -15,6 +15,10 @@ static const char *const names[ALL_TASKS] = {"1 forward", "2 softmax", "3 loss",
 /* A scorecard points at functions that are this much better than ours. */
 static const double SUSPICIOUS = 1.2;
 
+/* Registers of a multiprocessor. A thread has 255 at most, so blocks of 256 threads always run.
+   nvcc keeps the registers of larger blocks low enough only if the kernel has __launch_bounds__. */
+enum { REGISTERS = 65536, SAFE_THREADS = 256 };
+
 /* Returns the cost of our function divided by the cost of the student's function, or NAN. On a GPU
    the cost is the time. On the emulator it is EmulatorCounts.sectors + turns or, if that is worse,
    EmulatorCounts.depth beyond PATIENCE times ours: a kernel whose threads own many outputs may be
@@ -107,6 +111,13 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
       fprintf(file, "%c costs only %.0f%% of our solution: read how it does that\n", task,
               100 / share_of(s));
   }
+  for (const ExerciseScore *s = scores; s < end; s++)
+    if (s->right && s->call.counts.threads > SAFE_THREADS)
+      fprintf(file,
+              "%c has blocks of %llu threads: a GPU runs them if the kernel needs at most %llu "
+              "registers per thread, which the emulator does not count; nvcc -Xptxas -v does\n",
+              *names[s->task], (unsigned long long)s->call.counts.threads,
+              REGISTERS / (unsigned long long)s->call.counts.threads / 8 * 8);
   for (const ExerciseScore *s = scores; s < end; s++)
     if (*s->told && (s->right || strchr(s->told, '\n')[1]))
       fprintf(file, "\n%c, %s:\n%s", *names[s->task],

@@ -33,12 +33,13 @@ enum { GUARD = 0 };
 enum { GUARD = 1024 };
 #endif
 
-static cudaError_t place_array(ExercisePlaced *d, int name) {
+static cudaError_t place_array(ExercisePlaced *d, int name, bool given) {
   const ExerciseArray *a = &d->problem->array[name];
   if (a->rows == 0) return cudaSuccess;
   const size_t bytes = exercise_bytes(a), all = bytes + 2 * GUARD;
   TRY(cudaMalloc((void **)&d->d_block[name], all));
   d->d_array[name] = d->d_block[name] + GUARD;
+  if (!given) return cudaSuccess;
   uint8_t *block = malloc(all);
   if (!block) return cudaErrorMemoryAllocation;
   exercise_poison(block, all);
@@ -48,7 +49,7 @@ static cudaError_t place_array(ExercisePlaced *d, int name) {
   return status;
 }
 
-static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
+cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem, bool given) {
   const ExerciseShape *s = &problem->shape;
   const StepState state = {
       .position = (uint32_t)(s->first - (s->first > 0 ? OFFSET : 0)),
@@ -57,7 +58,7 @@ static cudaError_t place(ExercisePlaced *d, const ExerciseProblem *problem) {
       .rule = {.momentum = EXERCISE_MOMENTUM, .weight_decay = problem->weight_decay}};
   void *const *a = d->d_array;
   *d = (ExercisePlaced){.problem = problem};
-  for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name));
+  for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name, given));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));
   d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* not NULL, but never read */
                          .d_labels = a[ARRAY_LABELS] ? a[ARRAY_LABELS] : (void *)d->d_state,
@@ -139,7 +140,7 @@ static cudaError_t fetch(const ExercisePlaced *d, ExerciseCall *call) {
 /* Calls the function and copies its results. If this fails, the process must make no more calls. */
 static bool run(const ExerciseProblem *problem, bool measured, ExerciseCall *call, Error *error) {
   ExercisePlaced d;
-  bool good = cuda_done(place(&d, problem), "placing a problem", error);
+  bool good = cuda_done(exercise_place(&d, problem, true), "placing a problem", error);
   if (good) {
     const cudaError_t status = exercise_watched_call(&d, call);
     cudaGetLastError();
@@ -160,6 +161,7 @@ typedef struct {
   Apart apart;
   bool started, may_ask; /* may_ask: true if the process may use the GPU */
   int count, measured;   /* number of calls; index of the measured call */
+  bool vast;             /* true if exercise_vast_call() follows; its result is calls[count] */
   ExerciseProblem problems[CALLS];
   ExerciseCall *calls;
 } Process;
@@ -167,7 +169,7 @@ typedef struct {
 /* Returns true if the emulator found an error after which further calls would only take time. */
 static bool is_over(const ExerciseCall *call) {
   foreach (found, call->found)
-    if (*found->kind && strcmp(found->kind, "barriers") != 0) return true;
+    if (*found->kind) return true;
   return false;
 }
 
@@ -180,6 +182,7 @@ static void call_all(void *context) {
     good = run(&p->problems[i], i == p->measured, call, &error);
     if (is_over(call)) return;
   }
+  if (good && p->vast) exercise_vast_call(p->problems[0].task, call);
   if (!good)
     snprintf(call[-(call > p->calls)].complaint, sizeof call->complaint, "%.380s", error.text);
 }
@@ -196,6 +199,10 @@ static void judge_all(Process *p, ExerciseScore *score) {
     exercise_expect(&p->problems[called]);
     if (!*score->wrong) exercise_judge(&p->problems[called], call, called >= p->measured, score);
     if (call->launches > launches) launches = call->launches;
+  }
+  if (!*score->wrong && called == p->count && p->vast) {
+    emulator_lines(p->calls[called].found, 1, score->wrong, sizeof score->wrong);
+    score->wrong[strcspn(score->wrong, "\n")] = '\0';
   }
   const char *why = called < p->count ? p->calls[called].complaint : "";
   if (!*score->wrong) snprintf(score->wrong, sizeof score->wrong, "%.400s", *why ? why : end.text);
@@ -232,7 +239,8 @@ static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *
   p->count = (score->backend->on_gpu ? CALLS : AGAIN) - first;
   p->measured = HIDDEN - first;
   p->may_ask = score->backend->on_gpu;
-  p->calls = apart_memory(CALLS * sizeof *p->calls);
+  p->vast = exercise_vast_call && score->task < TASKS && first == 0;
+  p->calls = apart_memory((CALLS + 1) * sizeof *p->calls);
   for (int i = 0; i < p->count; i++) {
     p->problems[i] = problem_of(score->task, score->measured, choice->seed, first + i);
     const ExerciseShape *s = &p->problems[i].shape;
@@ -248,7 +256,7 @@ static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *
 
 static void end_task(Process *p, ExerciseScore *score) {
   if (p->started) judge_all(p, score);
-  apart_release(p->calls, CALLS * sizeof *p->calls);
+  apart_release(p->calls, (CALLS + 1) * sizeof *p->calls);
   for (int i = 0; i < p->count; i++) exercise_free(&p->problems[i]);
 }
 

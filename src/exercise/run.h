@@ -14,6 +14,8 @@ typedef struct {
   LayerUpdate layer;
 } ExercisePlaced;
 
+/* Allocates the problem's arrays and the step's state. If `given`, the arrays get their values. */
+cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem, bool given);
 /* Queues the student's function. */
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 
@@ -21,5 +23,8 @@ cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream);
 bool exercise_start(Error *error);
 /* Calls the student's function once. Stores counts and the emulator's findings in *call. */
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call);
+/* Calls the student's function with exercise_vast_problem(), and stores what is found in *call.
+   Must be the process's last call. NULL on a GPU. */
+void exercise_vast_call(ExerciseTask task, ExerciseCall *call) __attribute__((weak));
 /* Times the student's function and ours. exercise_time is NULL on the emulator. */
 bool exercise_time(ExercisePlaced *d, ExerciseCall *call, Error *error) __attribute__((weak));
