@@ -272,7 +272,7 @@ TEST(every_line_arrives) {
   close(ends[1]);
   nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   FILE *output = fdopen(ends[0], "r");
-  assert_string_equal(read_rest(output).bytes, expected);
+  assert_string_equal((char *)read_rest(output).bytes, expected);
   fclose(output);
   assert_int_equal(process_status(child), 0);
 }

@@ -94,7 +94,7 @@ bool format_check(const char *name, const char *bytes, size_t length, FormatWant
                   Error *error) {
   char start[FORMAT_START + 1] = "";
   length = min_size(length, FORMAT_START);
-  for (size_t i = 0; i < length; i++) start[i] = bytes[i] ? bytes[i] : '\x7f';
+  for (size_t i = 0; i < length; i++) start[i] = (char)(bytes[i] ? bytes[i] : 0x7f);
   const char *text = start + strspn(start, " \t\r\n");
   foreach (format, formats) {
     const char *cure = format->cure[wanted];
