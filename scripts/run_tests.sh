@@ -8,7 +8,7 @@
 #
 #   JOBS   number of programs that run at the same time  [the number of cores]
 #
-# A program that crashes or does not end within 5 minutes counts as one more failure. The exit status is
+# A program that crashes or does not end within 15 minutes counts as one more failure. The exit status is
 # 1 if anything failed.
 set -euo pipefail
 export LC_ALL=C # otherwise bash would complain in every scenario if the locale is not installed
@@ -41,7 +41,7 @@ test_program() {
   local status=0 output p f s skips
   local command=("$1")
   [[ $1 != *.sh ]] || command=(tests/support/scenario.sh "$1")
-  output=$(CMOCKA_MESSAGE_OUTPUT=tap timeout 300 "${command[@]}" 2>&1 </dev/null) || status=$?
+  output=$(CMOCKA_MESSAGE_OUTPUT=tap timeout 900 "${command[@]}" 2>&1 </dev/null) || status=$?
   { read -r p f s; skips=$(cat); } < <(awk -v status="$status" "$summary" <<<"$output")
   {
     flock 9 # so that the output of programs does not mix
@@ -49,7 +49,7 @@ test_program() {
     if [ "$f" != 0 ]; then
       # shellcheck disable=SC2001 # bash cannot replace the start of each line
       sed 's/^/  | /' <<<"$output"
-      echo "  exit status $status$([ "$status" != 124 ] || echo ', stopped after 5 minutes')"
+      echo "  exit status $status$([ "$status" != 124 ] || echo ', stopped after 15 minutes')"
     fi
     echo "$p $f $s" >>"$results/sums"
     [ -z "$skips" ] || echo "$skips" >>"$results/reasons"
