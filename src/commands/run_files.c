@@ -10,7 +10,8 @@ bool run_files_derived(const Options *o, int index, char *path) {
   const char *save = *o->save ? o->save : o->resume;
   const char *slash = strrchr(save, '/'), *point = strrchr(save, '.');
   *path = '\0';
-  if (!*save || index >= (o->seeds ? o->seeds : o->training.early_stop > 0)) return false;
+  const bool keeps_best = o->training.early_stop > 0 || options_validates(o);
+  if (!*save || index >= (o->seeds ? o->seeds : keeps_best)) return false;
   if (!point || (slash && point < slash)) point = save + strlen(save);
   if (o->seeds)
     snprintf(path, DERIVED_PATH, "%.*s-%" PRIu64 "%s", (int)(point - save), save,
@@ -118,10 +119,11 @@ static bool rows_are_there(const Options *o, Error *error) {
   if (o->evaluate)
     return error_set(error, "--evaluate needs test rows; it cannot be combined with --test none");
   const char *judged = run_files_judged(o);
+  if (o->seeds && *o->save && judged && strcmp(judged, "seeds") == 0) judged = NULL;
   if (!judged && o->training.early_stop) judged = "early-stop";
   return !judged || options_validates(o) || o->load.count > 0 ||
-         error_set(error, "--%s needs rows to judge by; with --test none, add --validation 0.1",
-                   judged);
+         error_set(error, "--%s needs rows to judge by; with --test none, add --validation 0.1%s",
+                   judged, o->seeds ? ", or --save to keep the networks" : "");
 }
 
 static bool file_exists(const char *path, Error *error) {

@@ -21,6 +21,20 @@ static uint64_t seed_of(const Seeds *s, int network) {
   return s->runs.options->training.seed + (uint64_t)network;
 }
 
+/* Without rows to judge by, the training rows show how the networks differ. */
+static bool is_judged(const EpochResult *r) {
+  return r->judged_by != JUDGED_BY_NONE;
+}
+
+static double accuracy_of(const EpochResult *r) {
+  return is_judged(r) ? r->test_accuracy : r->train_accuracy;
+}
+
+static const char *judge_of(const EpochResult *r) {
+  if (!is_judged(r)) return "train";
+  return r->judged_by == JUDGED_BY_VALIDATION ? "val" : "test";
+}
+
 /* ---- one network -------------------------------------------------------------------------- */
 
 static TrainerConfig network_config(void *context, int network, Options *o) {
@@ -55,11 +69,11 @@ static bool say_network(Seeds *s, int network, const Engine *used, Error *error)
   for (const EpochResult *r = first; good && r <= last; r++)
     good = train_log_epoch(&s->log, r, error);
   run_files_derived(s->runs.options, network, path);
-  const char *judge = last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test";
+  const char *judge = judge_of(last);
   if (good)
     report_note(s->runs.report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
-                seed_of(s, network), judge, last->test_loss, judge, 100 * last->test_accuracy,
-                *path ? "  wrote " : "", path);
+                seed_of(s, network), judge, is_judged(last) ? last->test_loss : last->train_loss,
+                judge, 100 * accuracy_of(last), *path ? "  wrote " : "", path);
   return good && report_good(s->runs.report, error);
 }
 
@@ -78,11 +92,11 @@ static bool keep_network(void *context, int network, const Trainer *trainer, con
 static bool say_all(const Seeds *s, Error *error) {
   double accuracy[SEEDS_MOST];
   const EpochResult *last = &s->epoch[s->epochs - 1];
-  for (int n = 0; n < s->runs.count; n++) accuracy[n] = last[n * s->epochs].test_accuracy;
+  for (int n = 0; n < s->runs.count; n++) accuracy[n] = accuracy_of(&last[n * s->epochs]);
   const Stats of = stats_of(accuracy, s->runs.count);
   report_result(s->runs.report, "%s-acc %.2f%% ± %.2f (s.d. of %d seeds), from %.2f%% to %.2f%%",
-                last->judged_by == JUDGED_BY_VALIDATION ? "val" : "test", 100 * of.mean,
-                100 * of.deviation, s->runs.count, 100 * of.low, 100 * of.high);
+                judge_of(last), 100 * of.mean, 100 * of.deviation, s->runs.count, 100 * of.low,
+                100 * of.high);
   const char *plot = s->runs.options->plot;
   if (*plot && !plot_curves(s->epoch, s->runs.count, s->epochs, plot, error)) return false;
   run_files_say_wrote(s->runs.report, plot, "");

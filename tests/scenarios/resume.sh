@@ -76,8 +76,8 @@ case_ 'options that are gone lose no network' # formerly every saved run had --m
 for how in '--evaluate --load' '--predict test.csv --output it.csv --load' '--epochs 3 --resume'; do
   edit 's/early-stop/monitor = accuracy\\nearly-stop/' two.st old.st
   prints 0 '^note ' --device cpu $how old.st
-  edit 's/early-stop/monitor = loss\\nignore-columns = id\\nearly-stop/' two.st old.st
-  prints 1 '^note .*old.st was trained with --monitor, --ignore-columns, which this program no longer has$' \
+  edit 's/early-stop/monitor = loss\\ncenter = yes\\nearly-stop/' two.st old.st
+  prints 1 '^note .*old.st was trained with --monitor, --center, which this program no longer has$' \
     --device cpu $how old.st
 done
 

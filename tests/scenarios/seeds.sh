@@ -69,7 +69,14 @@ else
 fi
 
 case_ 'what it cannot do is refused'
-refuses 2 '--seeds needs rows to judge by' $S --seeds 2 --test none
+refuses 2 'add --validation 0.1, or --save to keep the networks' $S --seeds 2 --test none
 refuses 2 '--seeds 2 starting at --seed 4294967295 would go past' $S --seeds 2 --seed 4294967295
 fails 1 '--train can be read only once, but each of 2 networks reads it: give it a file' \
   $S --seeds 2 --train <(cat train.csv)
+
+case_ 'networks may train on all rows, for a committee'
+ok $S --seeds 2 --test none --save all.st
+printed 2 '^network  seed [12]  train-loss [0-9.]+  train-acc [0-9.]+%  wrote all-[12].st$'
+printed 1 '^train-acc [0-9.]+% '
+ok $S --seed 2 --test none --save second.st
+same_network all-2.st second.st
