@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "commands/commands.h"
+#include "plot/figures.h"
 
-enum { OPTIONS_MOST = 8, VALUES_MOST = 32, TRIALS = 32, THIRD = 3, SHOWN = 10 };
+enum { OPTIONS_MOST = 8, VALUES_MOST = 32, TRIALS = 32, THIRD = 3 };
 
 typedef struct {
   char text[24];
@@ -34,6 +35,7 @@ typedef struct {
   Trial *trials;
   int trial_count, epochs; /* number of trials; number of the last epoch in the current round */
   bool last;               /* true in the last round */
+  EpochResult *results;    /* (trial_count, epochs of a whole run): by the trials' numbers */
 } Sweep;
 
 /* ---- what is searched ----------------------------------------------------------------------- */
@@ -180,7 +182,9 @@ static bool draw_trials(Sweep *s, int trials, Error *error) {
   if (trials) s->trial_count = trials;
   if (!ranges && lists < (uint64_t)s->trial_count) s->trial_count = (int)lists;
   s->trials = make_array(s->trials, s->trial_count);
-  if (!s->trials) return error_set(error, "out of memory");
+  s->results =
+      make_array(s->results, (size_t)s->trial_count * (size_t)s->runs.options->training.epochs);
+  if (!s->trials || !s->results) return error_set(error, "out of memory");
   for (int i = 0; i < s->trial_count; i++) {
     s->trials[i].number = i + 1;
     s->trials[i].combination = draw_combination(s, i, lists);
@@ -202,10 +206,21 @@ static TrainerConfig trial_config(void *context, int run, Options *o) {
   return config;
 }
 
+/* Implements TrainerEvents.epoch: keeps a result in `context`, the trial's row of Sweep.results. */
+static bool keep_epoch(void *context, const EpochResult *result, Error *error) {
+  (void)error;
+  ((EpochResult *)context)[result->epoch - 1] = *result;
+  return true;
+}
+
 static bool train_trial(void *context, int run, Trainer *trainer, Error *error) {
   const Sweep *s = context;
-  const TrainerEvents events = {.until = s->epochs, .patience = 1};
-  (void)run;
+  const Trial *t = &s->trials[run];
+  const TrainerEvents events = {
+      .epoch = keep_epoch,
+      .until = s->epochs,
+      .patience = 1,
+      .context = s->results + (size_t)(t->number - 1) * (size_t)s->runs.options->training.epochs};
   if (!trainer_run(trainer, &events, error)) return trainer->diverged;
   return !trainer->stopped || error_set(error, "interrupted: nothing of the sweep is kept");
 }
@@ -254,9 +269,49 @@ static bool halve(Sweep *s, Error *error) {
   return true;
 }
 
+/* Logs all trials, the best one first. */
+static bool log_trials(const Sweep *s, TrainLog *log, Error *error) {
+  const char *name[OPTIONS_MOST], *value[OPTIONS_MOST];
+  bool good = true;
+  for (int n = 0; good && n < s->trial_count; n++) {
+    const Trial *t = &s->trials[n];
+    for (int i = 0; i < s->count; i++) {
+      name[i] = s->searched[i].row->name;
+      value[i] = t->value[i].text;
+    }
+    good = train_log_trial(log,
+                           &(LoggedTrial){.place = n + 1,
+                                          .number = t->number,
+                                          .accuracy = t->accuracy < 0 ? NAN : t->accuracy,
+                                          .epochs = t->epochs,
+                                          .options = s->count,
+                                          .name = name,
+                                          .value = value},
+                           error);
+  }
+  return good;
+}
+
+/* Draws the curves of the trials that trained for all epochs. */
+static bool plot_trials(const Sweep *s, const char *path, Error *error) {
+  const int epochs = s->runs.options->training.epochs;
+  int count = 0;
+  if (!*path) return true;
+  EpochResult *whole = make_array(whole, (size_t)s->trial_count * (size_t)epochs);
+  if (!whole) return error_set(error, "out of memory drawing %s", path);
+  for (int n = 0; n < s->trial_count; n++)
+    if (s->trials[n].epochs == epochs && s->trials[n].accuracy >= 0)
+      memcpy(whole + (size_t)count++ * (size_t)epochs,
+             s->results + (size_t)(s->trials[n].number - 1) * (size_t)epochs,
+             (size_t)epochs * sizeof *whole);
+  const bool good = plot_curves(whole, count, epochs, path, error);
+  free(whole);
+  return good;
+}
+
 static void say(const Sweep *s, Report *report) {
   report_result(report, "         val-acc  epochs");
-  for (int n = 0; n < min_int(s->trial_count, SHOWN); n++) {
+  for (int n = 0; n < s->trial_count; n++) {
     const Trial *t = &s->trials[n];
     const ShortText accuracy =
         text_format(t->accuracy < 0 ? "diverged" : "%7.2f%%", 100 * t->accuracy);
@@ -278,12 +333,19 @@ bool sweep_command(const Options *options, Report *report, Error *error) {
   o.trials = 0;
   strcpy(o.test, "none");
   if (!options_validates(options)) strcpy(o.validation, "0.1");
-  bool good = read_searched(&s, options->sweep, error) && draw_trials(&s, options->trials, error);
+  TrainLog log = {.path = ""};
+  bool good = train_log_open(&log, options->log, false, error) &&
+              read_searched(&s, options->sweep, error) && draw_trials(&s, options->trials, error);
   if (good && !options_validates(options))
     report_note(report, "sweep    a tenth of the training rows is held out to judge by");
   good = good && halve(&s, error);
   if (good) say(&s, report);
+  good = good && log_trials(&s, &log, error) && plot_trials(&s, options->plot, error);
+  good = train_log_close(&log, good ? error : NULL) && good;
+  if (good) run_files_say_wrote(report, options->plot, "");
+  if (good) run_files_say_wrote(report, options->log, "");
   for (int i = 0; s.trials && i < s.trial_count; i++) checkpoint_free(&s.trials[i].at);
   free(s.trials);
+  free(s.results);
   return good && report_good(report, error);
 }

@@ -19,11 +19,11 @@ static double count_of(uint64_t rows) {
 /* ---- the file ----------------------------------------------------------------------------- */
 
 /* Writes the beginning of a new log, or ends the last line of an old log. */
-static bool begin(TrainLog *log, Error *error) {
+static bool begin(TrainLog *log, const char *names, Error *error) {
   int last;
   if (!line_file_begin(&log->lines, !log->append, &last, error)) return false;
   if (last != EOF && last != '\n') putc('\n', log->lines.file);
-  if (log->csv && last == EOF) fprintf(log->lines.file, "%s\n", columns);
+  if (log->csv && last == EOF) fprintf(log->lines.file, "%s\n", names);
   return true;
 }
 
@@ -61,7 +61,7 @@ static void field(FILE *file, const char *name, const char *value, bool is_text)
 
 bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Error *error) {
   if (!*log->path) return true;
-  if (!log->lines.file && !begin(log, error)) return false;
+  if (!log->lines.file && !begin(log, columns, error)) return false;
   FILE *file = log->lines.file;
   if (log->csv) return fflush(file) == 0 || line_file_failed(&log->lines, error);
   fputs("{\"kind\": \"run\"", file);
@@ -91,6 +91,30 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
   fprintf(log->lines.file, ", %.*s", (int)strlen(text) - 2,
           text + 1); /* the text without its braces */
   free(text);
+  return end_line(log, error);
+}
+
+bool train_log_trial(TrainLog *log, const LoggedTrial *trial, Error *error) {
+  if (!*log->path) return true;
+  ShortText names = text_format("place,trial,val_accuracy,epochs");
+  for (int i = 0; i < trial->options; i++) text_append(names.text, ",%s", trial->name[i]);
+  if (!log->lines.file && !begin(log, names.text, error)) return false;
+  FILE *file = log->lines.file;
+  const char *unknown = log->csv ? "" : "null";
+  const ShortText accuracy =
+      isfinite(trial->accuracy) ? number_text(trial->accuracy, false) : text_format("%s", unknown);
+  fprintf(file,
+          log->csv ? "%d,%d,%s,%d"
+                   : "{\"kind\": \"trial\", \"place\": %d, \"trial\": %d, \"val_accuracy\": %s, "
+                     "\"epochs\": %d",
+          trial->place, trial->number, accuracy.text, trial->epochs);
+  for (int i = 0; i < trial->options; i++) {
+    const bool quoted = log->csv && strchr(trial->value[i], ',');
+    if (log->csv)
+      fprintf(file, quoted ? ",\"%s\"" : ",%s", trial->value[i]);
+    else
+      field(file, trial->name[i], trial->value[i], true);
+  }
   return end_line(log, error);
 }
 

@@ -43,5 +43,18 @@ bool train_log_data(TrainLog *log, const char *role, const TrainerFile *file, Er
    validation rows. The JSON line of this test is {"kind": "test", ...}. */
 bool train_log_epoch(TrainLog *log, const EpochResult *result, Error *error);
 
+/* A trial of a sweep. */
+typedef struct {
+  int place, number; /* its place among all trials; its number in the order they were drawn */
+  double accuracy;   /* on the validation rows; NAN if it diverged */
+  int epochs;        /* number of epochs trained */
+  int options;       /* number of options that the sweep tries */
+  const char *const *name, *const *value; /* (options) */
+} LoggedTrial;
+
+/* Writes the line of a trial: {"kind": "trial", ...} or, in CSV, a line of a table whose columns
+   are those of a sweep. A log of trials has no other lines. */
+bool train_log_trial(TrainLog *log, const LoggedTrial *trial, Error *error);
+
 /* Closes the log in any case. Returns false if the file could not be written. */
 bool train_log_close(TrainLog *log, Error *error);

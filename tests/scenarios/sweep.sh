@@ -63,3 +63,13 @@ run $S --batch 300 --epochs 1 --trials 48 --sweep "lr=$(list 0.01 0.001 0.031),m
 [ $status = 0 ]
 grep -oE -- '--hidden [0-9]+' out | sort -u >drawn # of the ten trials shown
 [ "$(wc -l <drawn)" -ge 5 ] || die "only $(cat drawn)"
+
+case_ 'all trials are printed, logged and drawn'
+ok $T --sweep lr=0.01:0.1,batch=4,8 --trials 12 --epochs 3 --test none --log all.csv --plot all.png
+printed 12 ' --lr [0-9.]+ --batch [48]$'
+[ "$(head -n 1 all.csv)" = place,trial,val_accuracy,epochs,lr,batch ]
+[ "$(tail -n +2 all.csv | cut -d, -f1 | xargs)" = '1 2 3 4 5 6 7 8 9 10 11 12' ]
+[ "$(tail -n +2 all.csv | cut -d, -f5,6)" = "$(sed -nE 's/.* --lr ([0-9.]+) --batch ([48])$/\1,\2/p' out)" ]
+is_png all.png
+ok $T --sweep lr=0.1 --epochs 1 --test none --log one.jsonl
+grep -qE '^\{"kind": "trial", "place": 1, "trial": 1, "val_accuracy": [0-9.]+, "epochs": 1, "lr": "0.1"}$' one.jsonl
