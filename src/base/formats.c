@@ -38,7 +38,7 @@ static const struct {
     {"PK\x03\x04*data.pkl*",
      "a file of torch.save",
      {"it holds tensors; np.savetxt can write one as CSV",
-      "load it in Python, and write it with safetensors.torch.save_file, as docs/formats.md shows",
+      "load it in Python, and write its state_dict() with safetensors.torch.save_file",
       ONLY_NETWORK}},
     {"PK\x03\x04*Content_Types*", "a spreadsheet or document of an office program",
      EVERY("save it as CSV in that program, and give the CSV file")},

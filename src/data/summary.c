@@ -185,8 +185,8 @@ static ShortText is_no_square(const DataSummary *s, const DataSummary *trained) 
   const int side = (int)sqrt(s->inputs), more = s->inputs - side * side;
   return side < LEAST_SIDE || more == 0 || more > side || *has_colours(s, trained).text
              ? nothing
-             : text_format("%d pixels are not a square: %d columns too many for %d x %d?",
-                           s->inputs, more, side, side);
+             : text_format("%d pixels are not a square: %d column%s too many for %d x %d?",
+                           s->inputs, more, plural(more), side, side);
 }
 
 static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {

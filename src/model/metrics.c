@@ -73,6 +73,26 @@ static void print_measures(const Metrics *s, FILE *file, int truth) {
   putc('\n', file);
 }
 
+/* Prints the macro means: those of all classes that have rows or answers, each as heavy as another,
+   with 0 for a quotient whose divisor is 0, as scikit-learn computes them. */
+static void print_means(const Metrics *s, FILE *file, int width) {
+  double precision = 0, recall = 0, f1 = 0;
+  int classes = 0;
+  for (int truth = 0; truth < s->classes; truth++) {
+    const double right = (double)count(s, truth, truth);
+    uint64_t rows = 0, answers = 0;
+    for (int c = 0; c < s->classes; c++) rows += count(s, truth, c), answers += count(s, c, truth);
+    if (rows + answers == 0) continue;
+    classes++;
+    precision += right / fmax(1, (double)answers);
+    recall += right / fmax(1, (double)rows);
+    f1 += 2 * right / (double)(rows + answers);
+  }
+  const double each = 100 / fmax(1, classes);
+  fprintf(file, " mean%*s%9" PRIu64 "%10.2f%%%8.2f%%%8.2f%%\n", width * s->classes, "", s->rows,
+          each * precision, each * recall, each * f1);
+}
+
 /* Returns a matrix column's width in characters. It is at least 5, and the largest count and a
    blank fit in it. */
 static int matrix_width(const Metrics *s) {
@@ -97,6 +117,7 @@ static void print_classes(const Metrics *s, FILE *file, bool matrix) {
         fprintf(file, "%*s", width, ".");
     print_measures(s, file, truth);
   }
+  print_means(s, file, width);
 }
 
 void metrics_print(const Metrics *s, FILE *file) {

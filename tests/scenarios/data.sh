@@ -73,6 +73,8 @@ prints 1 '^note     square.csv: labels 4 to 9 do not occur: ' $S --classes 10
 for file in square judge; do sed 's/$/,0,0,0/' $file.csv >wide_$file.csv; done
 prints 1 '^note     wide_square.csv: 67 pixels are not a square: 3 columns too many for 8 x 8' \
   $S --train wide_square.csv --test wide_judge.csv
+for file in square judge; do sed 's/$/,0/' $file.csv >wide_$file.csv; done
+prints 1 ': 65 pixels are not a square: 1 column too many for 8 x 8' $S --train wide_square.csv --test wide_judge.csv
 
 case_ 'rows of another scale are seen'
 map 'int(p / 16)' judge.csv >16.csv
