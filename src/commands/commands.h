@@ -102,7 +102,7 @@ void run_files_say_drew(Report *report, const EvaluateConfig *drawn);
    validation rows. */
 static inline EvaluateConfig evaluate_config(const Options *options) {
   const char *test = options_test_file(options), *validation = options_validation_file(options);
-  const bool judges = !test && (*options->mistakes || *options->confusion);
+  const bool judges = !test && (options->evaluate || *options->mistakes || *options->confusion);
   const double hold_out = judges ? options_hold_out(options) : 0;
   if (judges) test = hold_out > 0 ? options->train : validation;
   return (EvaluateConfig){.rows = {.path = test,

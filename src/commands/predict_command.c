@@ -13,7 +13,8 @@ typedef struct {
                            network's are unknown. The reader of rows gets the first one */
   Report *report;
   Device device;
-  bool began; /* set once the networks are open */
+  bool began;    /* set once the networks are open */
+  bool held_out; /* the rows to evaluate are those that judged the run, not test rows */
 } Asked;
 
 /* Notes which file is the training file, by the path that the network kept, if it is still there.
@@ -25,6 +26,19 @@ static void find_training_file(DataSummary *trained, const char *path) {
   trained->inode = status.st_ino;
 }
 
+/* Sets --test auto to the run's test file or, if it has none, to the rows that it held out. */
+static void take_judges(Asked *a, const Options *run) {
+  Options *o = &a->o;
+  strcpy(o->test, run->test);
+  if (!o->evaluate || options_test_file(run) || !options_validates(run) || o->load.count > 1)
+    return;
+  strcpy(o->train, run->train);
+  strcpy(o->validation, run->validation);
+  if (!*o->ignore_columns) strcpy(o->ignore_columns, run->ignore_columns);
+  o->training.seed = run->training.seed;
+  a->held_out = true;
+}
+
 /* Opens an engine with the saved network and its pixel scale. Completes `own`, the summary of its
    training rows. A file that another program wrote has
    no pixel scale, so the scale comes from the command line. */
@@ -34,7 +48,7 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, DataSummary *own, 
   if (*saved->options) {
     options_default(&trained);
     if (!options_read_text(&trained, saved->options, path, error)) return NULL;
-    if (options_test_is_auto(o)) strcpy(o->test, trained.test);
+    if (options_test_is_auto(o)) take_judges(a, &trained);
     find_training_file(own, trained.train);
     if (!*o->label_column && a->trained->label == 0) /* saved by an older version */
       strcpy(o->label_column, trained.label_column);
@@ -141,7 +155,12 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
   metrics_close(&metrics);
-  compare(a, config.rows.path, &read);
+  if (a->held_out)
+    report_remark(a->report, text_format("%.300s: the validation rows of the run",
+                                         text_shown(config.rows.path).text)
+                                 .text);
+  else
+    compare(a, config.rows.path, &read);
   if (!o->json) run_files_say_drew(a->report, &config);
   return true;
 }
@@ -183,7 +202,8 @@ static bool find_test(Asked *a, Error *error) {
   Options *o = &a->o;
   if (!o->evaluate) return true;
   run_files_find_cached(o);
-  return options_test_file(o) ||
+  a->held_out &= !options_test_file(o);
+  return options_test_file(o) || a->held_out ||
          error_set(error, "%s does not say which rows test it: name a file with --test",
                    o->load.path[0]);
 }

@@ -49,8 +49,13 @@ cp square.csv data/mnist_train.csv
 prints 1 '^data     data/mnist_test.csv: 100 rows$' $N --classes 4 --train data/mnist_train.csv --epochs 1
 ok $A --evaluate # evaluates the test rows of the run
 printed 1 ' of 100 rows$'
-ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1
-fails 1 'held.st does not say which rows test it: name a file with --test' --device cpu --load held.st --evaluate
+ok $N --classes 4 --train square.csv --validation 0.2 --save held.st --epochs 1 --lr 0.005
+judged=$(awk "BEGIN { printf \"%.2f%%\", 100 * $(value best_accuracy held.st) }")
+prints 1 '^note     square.csv: the validation rows of the run$' --device cpu --load held.st.best --evaluate --mistakes held.png
+printed 1 " $judged  wrong [0-9]+ of 81 rows$"
+is_png held.png
+ok $N --classes 4 --train square.csv --test none --save all.st --epochs 1
+fails 1 'all.st does not say which rows test it: name a file with --test' --device cpu --load all.st --evaluate
 
 case_ 'rows that are sorted by label are trained on in random order'
 sort -t, -sk1,1n square.csv >sorted.csv
