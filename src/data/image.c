@@ -2,6 +2,7 @@
 #include "data/image.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/formats.h"

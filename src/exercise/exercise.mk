@@ -15,8 +15,9 @@ like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bound
                 -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
 # HERE is the folder in quotes, because its name may have any characters.
 HERE := '$(subst ','\'',$(CURDIR))'
+# watched_by COMPILER, FOLDER/. Our own objects have no FOLDER: `;` in its name would make a rule of a .d file wrong.
 watched_by = $(1) -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(call as_nvcc,$(1)) $(call like_source,$(1)) \
-             -isystem $(HERE)/src/emulator/include -I$(HERE)/src
+             -isystem $(2)src/emulator/include -I$(2)src
 WATCHED_CXX = $(call watched_by,$(CXX))
 
 # clang++ compiles a student's file: its front end knows CUDA, and its watch sees structs that are passed by value.
@@ -48,7 +49,7 @@ $(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
 $(BUILD)/sealed_emulator_warmup.o $(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
 $(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX)) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
+	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
 $(SEALED)/sealed_emulator.o: $(SEALED)/as_$(GPU)
 $(BUILD)/sealed_emulator_warmup.o: $(BUILD)/as_$(GPU)
 $(sort $(SEALED)/as_$(GPU) $(BUILD)/as_$(GPU)): # a new one if GPU is another
