@@ -269,9 +269,9 @@ static ShortText is_scaled(const Look *l) {
 static ShortText is_shifted(const Look *l) {
   const double range = l->greatest - l->least;
   return is_of_pixel(l) && l->numbers && l->least < 0 && range > 0
-             ? text_format("pixels are %.5g to %.5g: write round((p - %.5g) * %.5g), and give "
+             ? text_format("pixels are %.5g to %.5g: write round((p + %.5g) * %.5g), and give "
                            "--mean %.4g --std %.4g for the same numbers",
-                           l->least, l->greatest, l->least, 255 / range, -l->least / range,
+                           l->least, l->greatest, -l->least, 255 / range, -l->least / range,
                            1 / range)
              : nothing;
 }

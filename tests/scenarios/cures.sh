@@ -64,10 +64,10 @@ table 40 16 'p * 0.99' >16.csv
 cured 16.csv 'round pixels to whole numbers, and give --pixel-max 16' \
   "awk -F, -v OFS=, '{ for (i = 2; i <= NF; i++) \$i = int(\$i + 0.5); print }'" --pixel-max 16
 table 40 2 'p - 1' >minus.csv
-cured minus.csv 'pixels are -1 to 1: write round((p - -1) * 127.5), and give --mean 0.5 --std 0.5 for the same numbers' \
+cured minus.csv 'pixels are -1 to 1: write round((p + 1) * 127.5), and give --mean 0.5 --std 0.5 for the same numbers' \
   "awk -F, -v OFS=, '{ for (i = 2; i <= NF; i++) \$i = int((\$i + 1) * 127.5 + 0.5); print }'" --mean 0.5 --std 0.5
 table 40 1 '(p - 0.1307) / 0.3081' >normal.csv
-cured normal.csv 'write round((p - -0.42421) * 78.565), and give --mean 0.1307 --std 0.3081 for the same numbers' \
+cured normal.csv 'write round((p + 0.42421) * 78.565), and give --mean 0.1307 --std 0.3081 for the same numbers' \
   "awk -F, -v OFS=, '{ for (i = 2; i <= NF; i++) \$i = int((\$i + 0.42421) * 78.565 + 0.5); print }'" --mean 0.1307 --std 0.3081
 table 40 65535 'int(p)' >16_bits.csv
 cured 16_bits.csv 'pixels go up to 65535: write round(p * 0.00389105)' \
