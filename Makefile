@@ -105,6 +105,14 @@ code_for = $(foreach c,$(1),-gencode arch=compute_$(c),code=$(if \
 ifeq ($(ARCH),all)
 override ARCH := $(call code_for,$(filter 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell \
                    $(KERNELS_NVCC) --list-gpu-code))))
+# The name of a GPU's code, such as sm_89, is a list of one.
+else ifneq ($(filter sm_%,$(ARCH)),)
+KNOWN := $(if $(NVCC),$(shell $(KERNELS_NVCC) --list-gpu-code))
+$(foreach code,$(ARCH),$(if $(filter 3% 5% 6% 70 72,$(code:sm_%=%)),$(error $(code): the kernels need a GPU of compute \
+  capability 7.5 or newer; `make CUDA=0` builds for the CPU)))
+$(if $(KNOWN),$(foreach code,$(ARCH),$(if $(filter-out $(KNOWN),$(code)),$(error $(code): this nvcc does not know it, but \
+  $(lastword $(KNOWN)); a newer CUDA Toolkit does))))
+override ARCH := $(call code_for,$(ARCH:sm_%=%))
 # With a GPU, build only for it (-arch=native would ask it for each file). Without, build for Ampere and Hopper.
 else ifeq ($(ARCH),auto)
 CAPABILITIES := $(if $(GPUS),$(filter 75 8% 9% 1%,$(subst .,,$(sort $(shell \

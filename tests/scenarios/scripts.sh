@@ -149,3 +149,16 @@ for name in $names; do
 done
 "${asked[@]}" >poisoned 2>&1 || true
 diff as_is poisoned >out || die "$(head -n 20 out)"
+
+case_ 'ARCH takes the name of a GPU, and says why not'
+printf '#!/bin/sh\nprintf "%%s\\n" sm_75 sm_80 sm_89\n' >some_nvcc
+chmod +x some_nvcc
+arch() { make -C "$TOP" -n CUDA=1 SETUP=0 NVCC="$PWD/some_nvcc" ARCH="$1" build/kernels/lab/reduce.o >said 2>&1 || true; }
+while IFS='|' read -r name text; do
+  arch "$name"
+  grep -qF -- "$text" said || die "$(tail -n 2 said)"
+done <<'END'
+sm_89|-gencode arch=compute_89,code=[sm_89,compute_89]
+sm_61|sm_61: the kernels need a GPU of compute capability 7.5 or newer; `make CUDA=0` builds for the CPU
+sm_200|sm_200: this nvcc does not know it, but sm_89; a newer CUDA Toolkit does
+END
