@@ -163,7 +163,9 @@ static ShortText lacks_labels(const DataSummary *s, const DataSummary *trained) 
   if (first == s->classes) return nothing;
   ShortText text = end - first == 1 ? text_format("label %d does not occur", first)
                                     : text_format("labels %d to %d do not occur", first, end - 1);
-  text_append(text.text, ": --classes is %d, --label-column says where labels are", s->classes);
+  text_append(text.text, ": --classes is %d", s->classes);
+  if (s->label_found < LABEL_NAMED)
+    text_append(text.text, ", --label-column says where labels are");
   return text;
 }
 

@@ -74,7 +74,7 @@ awk -F, -v OFS=, '{ for (i = 0; i < 4; i++) printf "%d,", i == $1; $1 = ""; prin
 sed 's/^\(.,.,.,.\),\(.*\)/0,\2,\1/' hot.csv >hot_last.csv
 fails 1 'hot.csv: the first 4 columns hold a single 1, a one-hot label: write the number' $S --train hot.csv
 fails 1 'hot_last.csv: the last 4 columns hold a single 1' $S --train hot_last.csv
-prints 1 '^note     square.csv: labels 4 to 9 do not occur: ' $S --classes 10
+prints 1 '^note     square.csv: labels 4 to 9 do not occur: --classes is 10, --label-column says where labels are$' $S --classes 10
 for file in square judge; do sed 's/$/,0,0,0/' $file.csv >wide_$file.csv; done
 prints 1 '^note     wide_square.csv: 67 pixels are not a square: 3 columns too many for 8 x 8' \
   $S --train wide_square.csv --test wide_judge.csv

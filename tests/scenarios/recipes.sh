@@ -80,6 +80,9 @@ cp some-labels-idx1-ubyte odd-labels-idx1-ubyte # now each line has as many numb
 refuses 1 'odd-images-idx3-ubyte has 783 pixels a row, but the network takes 784' \
   --load last.st --device cpu --predict odd-images-idx3-ubyte
 
+run $O --train some-images-idx3-ubyte --test none --classes 11
+grep -q '^note     some-images-idx3-ubyte: .* not occur: --classes is 11$' out || die "$(cat out)"
+
 case_ 'no output replaces the labels that are read with pictures'
 mkdir both
 cp some-images-idx3-ubyte some-labels-idx1-ubyte both
