@@ -288,7 +288,7 @@ TEST(test_refused) {
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1,
        "'x'" NOT_A_LABEL ": --names lists labels that are words"},
       {"x,1,2,3,4,5,6,7,9\n", "", 1, 0,
-       "a word before numbers is no header: labels that are names need one, such as "
+       "a word before numbers is not a header; labels that are words need one, such as "
        "label,pixel0,..."},
       {"1,0.0,0.4980\n", "", 1, 3, "'0.4980'" NOT_A_PIXEL ": multiply pixels of 0 to 1 by 255"},
       {"\x93NUMPY\x01", "", 0, 0,

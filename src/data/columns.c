@@ -148,7 +148,7 @@ static bool check_header(const FirstLine *first, const ColumnsKnown *known, Erro
   if (numbers && find_usual_name(first) == CSV_NONE &&
       find_told_name(first, known->label) == CSV_NONE)
     return error_set(error,
-                     "%s, line 1: a word before numbers is no header: labels that are names need "
+                     "%s, line 1: a word before numbers is not a header; labels that are words need "
                      "one, such as label,pixel0,...",
                      known->file);
   return true;

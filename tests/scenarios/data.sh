@@ -133,7 +133,7 @@ same_network words.st net.st
 prints 1 '  cat$' --device cpu --load words.st --evaluate
 prints 1 "^note     words_square.csv: labels are words, sorted: class 0 is 'Ant', class 3 'd" $W --save gathered.st
 same_network gathered.st net.st
-fails 1 'square.body, line 1: a word before numbers is no header' $S --train square.body
+fails 1 'square.body, line 1: a word before numbers is not a header' $S --train square.body
 
 case_ 'a run that learns nothing says so'
 prints 1 '^note     epoch 1 is no better than one answer to all rows: try a lower --lr, or a larger' $S --lr 50
