@@ -147,10 +147,11 @@ static bool check_header(const FirstLine *first, const ColumnsKnown *known, Erro
     numbers &= *first->field[i] && !is_word(first->field[i]);
   if (numbers && find_usual_name(first) == CSV_NONE &&
       find_told_name(first, known->label) == CSV_NONE)
-    return error_set(error,
-                     "%s, line 1: a word before numbers is not a header; labels that are words need "
-                     "one, such as label,pixel0,...",
-                     known->file);
+    return error_set(
+        error,
+        "%s, line 1: a word before numbers is not a header; labels that are words need "
+        "one, such as label,pixel0,...",
+        known->file);
   return true;
 }
 
