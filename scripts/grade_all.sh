@@ -193,6 +193,7 @@ if [ "${1-}" = --one ]; then # --one NUMBER ENTRY NAME
   {
     [ -z "$chosen" ] || printf '%s\n\n' "Graded is $chosen$skipped."
     cat "$own/said"
+    printf '\nPoints: %s of 100 (forward, softmax, loss, update: %s)\n' "${points%%,*}" "${points#*,}"
   } >"$card.txt"
   row "$name" "$points" "$said" | tee "$GRADING/$number.row"
   rm -rf "$own"

@@ -144,6 +144,7 @@ struct Site {
   uintptr_t pc;
   bool step, shared, write, atomic;
   unsigned size;
+  std::string picture;   /* of a request of a whole warp to global memory: the words that it uses */
   EmulatorCounts counts; /* here, `requests` also counts requests to shared memory */
 };
 

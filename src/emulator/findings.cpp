@@ -44,7 +44,7 @@ uint32_t note(uintptr_t pc, bool step, bool shared, bool write, bool atomic, uns
   while (slots[slot].key != key && slots[slot].key != 0) slot = (slot + 1) % SLOTS;
   if (slots[slot].key == 0) {
     slots[slot] = {key, (uint32_t)sites.size()};
-    sites.push_back({pc, step, shared, write, atomic, size, {}});
+    sites.push_back({pc, step, shared, write, atomic, size, {}, {}});
   }
   const uint32_t site = slots[slot].site;
   const int i = lane->thread % WARP;
@@ -59,8 +59,30 @@ static size_t distinct(uintptr_t *first, uintptr_t *end) {
   return (size_t)(std::unique(first, end) - first);
 }
 
+/* Returns a picture of a request, a bracket for each sector and a # for each word that it uses,
+   such as "[#.......] x 32". */
+static std::string picture_of(unsigned size, const uintptr_t *addresses, int count) {
+  constexpr size_t MOST_SHOWN = 6;
+  std::map<uintptr_t, std::string> sectors;
+  for (int i = 0; i < count; i++)
+    for (uintptr_t at = addresses[i] / 4; at <= (addresses[i] + size - 1) / 4; at++)
+      sectors.emplace(at / 8, "........").first->second[at % 8] = '#';
+  std::vector<std::pair<std::string, int>> runs;
+  for (const auto &[number, words] : sectors) {
+    if (runs.empty() || runs.back().first != words) runs.push_back({words, 0});
+    runs.back().second++;
+  }
+  std::string text;
+  for (size_t i = 0; i < std::min(runs.size(), MOST_SHOWN); i++) {
+    text += " [" + runs[i].first + "]";
+    if (runs[i].second > 1) text += printed(" x %d", runs[i].second);
+  }
+  return runs.size() > MOST_SHOWN ? text + " ..." : text;
+}
+
 static void count_global(Site &s, uintptr_t *addresses, int count) {
   uintptr_t sectors[2 * WARP];
+  if (count == WARP && s.picture.empty()) s.picture = picture_of(s.size, addresses, count);
   for (int i = 0; i < count; i++) {
     sectors[2 * i] = addresses[i] / 32;
     sectors[2 * i + 1] = (addresses[i] + s.size - 1) / 32;
@@ -155,6 +177,7 @@ void keep_launch() {
   for (Site &s : sites) {
     if (s.counts.requests > 0) sites_of_launches.push_back(s);
     s.counts = {};
+    s.picture.clear();
   }
   for (Region *r : regions) {
     if (!r) continue;
@@ -252,13 +275,19 @@ static std::string cost_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   const double requests = (double)c.requests;
   const char *does = s.atomic ? "an atomic operation" : s.write ? "a store" : "a load";
-  return s.shared
-             ? printed("%%A: %s of shared memory: %.1f turns of the banks for a request, where "
-                       "%.1f would do",
-                       does, (double)c.turns / requests, (double)c.least_turns / requests)
-             : printed("%%A: %s: %.1f sectors for a request, of which it uses %.0f of %.0f bytes",
-                       does, (double)c.sectors / requests, (double)c.bytes_used / requests,
-                       32 * (double)c.sectors / requests);
+  if (s.shared)
+    return printed(
+        "%%A: %s of shared memory, bank conflicts: %.1f turns of the banks for a request, where "
+        "%.1f would do",
+        does, (double)c.turns / requests, (double)c.least_turns / requests);
+  const std::string text =
+      printed("%%A: %s: %.1f sectors for a request, of which it uses %.0f of %.0f bytes", does,
+              (double)c.sectors / requests, (double)c.bytes_used / requests,
+              32 * (double)c.sectors / requests);
+  if (s.picture.empty()) return text;
+  return text + printed("\n    a warp's words (#) in its sectors [ ]:%s; if lanes were neighbours: "
+                        "[########] x %u",
+                        s.picture.c_str(), s.size);
 }
 
 /* Returns the number of unneeded bank passes or sectors. For sectors, returns 0 if at least half of

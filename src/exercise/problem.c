@@ -438,7 +438,10 @@ ShortText exercise_not_fused(const ExerciseScore *score) {
   static const double MOST_MOVED = 1.05;
   const ExerciseCall *call = &score->call;
   const double least = exercise_least_bytes(score->task, score->measured);
-  if (call->launches != 1) return text_format("it launches %d kernels", call->launches);
+  if (call->launches != 1)
+    return text_format("it launches %d kernels; to begin: make %s ONLY=%d HINT=1", call->launches,
+                       score->task < TASKS ? "exercise" : "warmup",
+                       score->task < TASKS ? score->task + 1 : score->task - TASKS + 1);
   if (score->task >= TASKS)
     return 32 * (double)call->counts.sectors < 2 * least
                ? (ShortText){""}

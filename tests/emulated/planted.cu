@@ -93,15 +93,18 @@ PLANT(freed, "@1: block 0, thread 0 writes gone, which has been freed\n") {
   d_freed[threadIdx.x] = 0;
 }
 
-PLANT(segments, "@3: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n") {
+PLANT(segments,
+      "@6: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes\n"
+      "    a warp's words (#) in its sectors [ ]: [#.......] x 32; if lanes were neighbours: "
+      "[########] x 4\n") {
   const int i = threadIdx.y * SIDE + threadIdx.x;
   float sum = 0;
   for (int k = 0; k < 8; k++) sum += d_x[8 * (i % 32) + k];
   d[i] = sum;
 }
 
-PLANT(one_bank, "@6: a load of shared memory: 32.0 turns of the banks for a request, where 1.0 "
-                "would do\n") {
+PLANT(one_bank, "@6: a load of shared memory, bank conflicts: 32.0 turns of the banks for a request, "
+                "where 1.0 would do\n") {
   __shared__ float tile[32][32];
   const int i = threadIdx.y * SIDE + threadIdx.x;
   for (int k = 0; k < 4; k++) tile[8 * k + i / 32][i % 32] = 1;

@@ -130,6 +130,8 @@ else
   printed 1 '^Hints for each function: make exercise HINT=1, then HINT=2 and so on.$'
   printed 1 '^1 forward +right +no +3 +1.22 +1.53 +499 +16.5 '
   grep -A 4 '^1 is not fused' out | cut -d' ' -f1 | tr '\n' ' ' | grep -qx '1 2 3 4  '
+  printed 1 '^3 is not fused: it launches 5 kernels; to begin: make exercise ONLY=3 HINT=1$'
+  printed 2 "^    a warp's words \\(#\\) in its sectors \\[ \\]: \\[#\\.{7}\\] x 32; if lanes were neighbours: \\[#{8}\\] x 4\$"
   printed 2 '^kernels/exercise.cu:71: a load: 32.0 sectors for a request, of which it uses 128 of 1024 bytes$'
   [ "$(sort -u points)" = 0.0 ]
 fi
@@ -324,6 +326,7 @@ points ._eve 0 'is skipped, because macOS added it'
 points __MACOSX 0 'is skipped, because macOS added it'
 grep -q '^Graded is kernels/exercise.cu; skipped exercise_old.cu; skipped kernels/class/warmup.cu, the warm-up; skipped backup/exercise.cu.$' \
   graded/clone.txt || die "$(cat graded/clone.txt)"
+grep -qx 'Points: 100.0 of 100 (forward, softmax, loss, update: 25.0,25.0,25.0,25.0)' graded/clone.txt || die "$(cat graded/clone.txt)"
 if [ -n "$unpacks" ]; then
   points kit 100.0 '"'
   points twice.cu 0 'kernels/exercise.cu:1:9: error'

@@ -210,7 +210,7 @@ e03a~2h~THREADS, 0~THREADS, (cudaFuncSetAttribute(softmax, cudaFuncAttributeMaxD
 d03 h01~3~const int label =~float own[2048]; memcpy(own, z, classes * sizeof(float)); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
 END
 right <<'END'
-h03b~1~float sum = 0.0f;~__shared__ float all[1024]; float own[256]; for (int i = ty * SIDE + tx; i < 1024; i += 256) all[i] = 0; __syncthreads(); memcpy(own, all + tx * 32, sizeof own); float sum = own[in % 256];~a load of shared memory: 16.0 turns of the banks for a request, where 1.0 would do
+h03b~1~float sum = 0.0f;~__shared__ float all[1024]; float own[256]; for (int i = ty * SIDE + tx; i < 1024; i += 256) all[i] = 0; __syncthreads(); memcpy(own, all + tx * 32, sizeof own); float sum = own[in % 256];~a load of shared memory, bank conflicts: 16.0 turns of the banks for a request, where 1.0 would do
 adv~1~^__global__ void forward(~template <bool RELU> __global__ void __launch_bounds__(256) forward(
 e05~1h~forward<<<blocks, dim3(SIDE, SIDE), 0, stream>>>\(.*\);~relu ? forward<true><<<blocks, dim3(SIDE, SIDE), 0, stream>>>\1 : forward<false><<<blocks, dim3(SIDE, SIDE), 0, stream>>>\1;
 float3~2~const float .z = .*~& const float3 v = classes > 2 ? *(const float3 *)z : float3{}; if (v.x > 1e30f) return;
