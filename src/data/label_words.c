@@ -122,7 +122,7 @@ bool label_words(const DatasetConfig *config, char **words, Error *error) {
                      "labels are",
                      config->path, DATASET_MAX_CLASSES);
   } else {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; *words && i < count; i++) {
       if (i > 0) strcat(*words, "\n");
       strcat(*words, w->word[i]);
     }
