@@ -107,7 +107,7 @@ compiler+=(${header[@]+"${header[@]}"})
 if [ "$kind" = emulator ]; then
   resources=$("${compiler[0]}" -print-resource-dir)/include # avoids clang's own versions of <algorithm> and other headers
   compile "${compiler[0]}" -x cuda -std=c++17 -nocudainc -nocudalib -nobuiltininc --cuda-device-only -w \
-    --cuda-gpu-arch=sm_$arch -DEMULATOR_ARCH="$arch" -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
+    --cuda-gpu-arch=sm_"$arch" -DEMULATOR_ARCH="$arch" -Xclang -fno-cuda-host-device-constexpr -fsyntax-only -ferror-limit=20 \
     -isystem "$top/src/emulator/include" -isystem "$resources" -I"$top/src" -include emulator/device.h ${header[@]+"${header[@]}"} "$name"
   for file in "$name" headers/{batch,unrolled}.cuh; do
     awk -f "$top/src/emulator/launches.awk" "$file" >rewritten
