@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 kit=$1/student-kit
 files=(
-  LICENSE docs/{exercise,emulator}.md .devcontainer
+  LICENSE docs/{exercise,emulator,tile}.md .devcontainer
   kernels/exercise.cu kernels/class/warmup.cu kernels/{activation.h,batch.cuh,unrolled.cuh,cuda_try.h,gpu.h,kernels.h}
   scripts/{seal_exercise,grade_all}.sh
   src/mlp_exercise.c src/emulator
