@@ -29,7 +29,6 @@ head -2 device.json >bare.json
 prints 1 '^memory bus ' device --from bare.json
 refusals 2 <<END
 'device' takes only --json, --markdown and --from|device --check
-'device' takes only --json, --markdown and --from|device --on emulator
 unexpected argument 'reduce'|device reduce
 --plot needs one topic, not 'all'|all --from device.json --plot it.png
 END
@@ -110,6 +109,7 @@ divergence --size 64|^7  loops-divergent .* 2.00 +[12].[0-9]+  right$
 constant --size 96|^2  read-only +32 .* right$
 END
   refuses 2 'math and transfers need a GPU' math --on emulator
+  refuses 2 "'device' takes only --json, --markdown and --from" device --on emulator
   # every command of seeds.md names a topic, problem and rung that there are
   # shellcheck disable=SC2016 # Markdown quotes code with `
   commands=$(grep -oE '`\./mlp-lab [^`]*`' "$TOP/docs/seeds.md" | tr -d '`' | sort -u)
