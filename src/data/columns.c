@@ -158,7 +158,7 @@ static bool check_header(const FirstLine *first, const ColumnsKnown *known, Erro
 /* ---- columns that are left out ------------------------------------------------------------- */
 
 /* Leaves out the field at `place`. */
-static bool leave_out(FirstLine *first, size_t place, int kind, CsvColumns *c,
+static bool leave_out(FirstLine *first, size_t place, StopKind kind, CsvColumns *c,
                       const ColumnsKnown *known, Error *error) {
   if (c->stops == COLUMNS_LEFT_OUT)
     return error_set(error, "%s: more than %d columns to leave out: cut can remove them",

@@ -20,11 +20,13 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 enum { COLUMNS_LEFT_OUT = 64 }; /* maximum number of columns that are left out */
 
+typedef enum { STOP_LABEL, STOP_ID, STOP_OTHER } StopKind; /* STOP_ID: it numbers the rows */
+
 /* A column that is not a pixel. */
 typedef struct {
-  size_t column;                                 /* of the file, from 0 */
-  size_t pixels;                                 /* number of pixels before it */
-  enum { STOP_LABEL, STOP_ID, STOP_OTHER } kind; /* STOP_ID: it numbers the rows */
+  size_t column; /* of the file, from 0 */
+  size_t pixels; /* number of pixels before it */
+  StopKind kind;
 } ColumnStop;
 
 /* The columns of a file: pixels and, if `labelled`, a label. Other columns are left out. */

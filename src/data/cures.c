@@ -74,7 +74,8 @@ static void see_pixel(Look *l, const char *text) {
   double number = 0;
   const bool is_number = parse_number(text, &number);
   l->numbers &= is_number;
-  if (l->line > 1) l->whole_later &= is_number && number >= 0 && number <= 255 && !fmod(number, 1);
+  if (l->line > 1)
+    l->whole_later &= is_number && number >= 0 && number <= 255 && fmod(number, 1) == 0;
   if (!is_number) return;
   l->pixels++;
   l->bright += number > 255;
