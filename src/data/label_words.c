@@ -41,15 +41,20 @@ static void add(Words *w, const char *text, size_t length) {
   w->count++;
 }
 
+/* Returns true if a word can begin so: with a letter, or a byte of UTF-8 beyond ASCII. */
+static bool begins_word(const char *text) {
+  return isalpha((unsigned char)*text) || (unsigned char)*text >= 0x80;
+}
+
 static void see_field(void *field, size_t length, void *context) {
   Words *w = context;
   const char *text = field;
   const size_t at = w->at++;
   if (w->is_header) return;
   if (!w->decided && !columns_stop(&w->columns, at))
-    w->has_row &= length > 0 && !isalpha((unsigned char)*text);
+    w->has_row &= length > 0 && !begins_word(text);
   if (at != w->columns.label_at) return;
-  if (!w->decided) w->are_words = length > 0 && isalpha((unsigned char)*text);
+  if (!w->decided) w->are_words = length > 0 && begins_word(text);
   if (w->are_words && length > 0 && w->count <= DATASET_MAX_CLASSES) add(w, text, length);
 }
 

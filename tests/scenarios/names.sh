@@ -76,6 +76,9 @@ sed '5s/^apple,\|^kiwi,\|^".*",/2,/' words.csv >mixed.csv
 fails 1 "labels of mixed.csv: '2' would name class 0, but as a label it is class 2" $W --train mixed.csv --test none
 awk 'BEGIN { print "kind,p0"; for (i = 0; i < 1100; i++) print "w" i ",1" }' >many.csv
 fails 1 'many.csv: more than 1024 different words as labels: --label-column says where labels are' $W --train many.csv --test none
+sed 's/apple/\xc3\xa9t\xc3\xa9/; s/kiwi/\xe6\x97\xa5/' words.csv >unicode.csv # words of UTF-8 are words
+ok $W --train unicode.csv --test none --epochs 2 --save unicode.st
+header unicode.st | grep -qF "\"names\":\"fig, dried\n$(printf '\xc3\xa9t\xc3\xa9')\n$(printf '\xe6\x97\xa5')\""
 
 case_ 'names may come from a file, and set the number of classes'
 printf 'a\nb, c\r\nd\n' >names.txt
