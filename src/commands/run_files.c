@@ -156,7 +156,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
   enum { NAMES = SEEDS_MOST + 1 };
   const int pictures = o->picture_count;
   char(*derived)[DERIVED_PATH] = make_array(derived, NAMES);
-  NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures);
+  NamedFile *list = make_array(list, OPTION_FILES + NAMES + pictures + 1 /* --names */);
   bool good = (derived && list) || error_too_large(error, "out of memory");
   int count = good ? option_table_files(&options_table, o, list) : 0;
   for (NamedFile *file = list; good && file < list + count; file++) {
@@ -168,6 +168,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
                        file->option);
     if (file->path == o->save && o->seeds) file->path = NULL;
   }
+  if (good && !strchr(o->names, ',')) list[count++] = (NamedFile){"names", o->names, false, false};
   for (int i = 0; good && run_files_derived(o, i, derived[i]); i++)
     list[count++] = (NamedFile){"save", derived[i], true, false};
   for (int i = 0; good && i < pictures; i++)

@@ -51,8 +51,7 @@ static void see_field(void *field, size_t length, void *context) {
   const char *text = field;
   const size_t at = w->at++;
   if (w->is_header) return;
-  if (!w->decided && !columns_stop(&w->columns, at))
-    w->has_row &= length > 0 && !begins_word(text);
+  if (!w->decided && !columns_stop(&w->columns, at)) w->has_row &= length > 0 && !begins_word(text);
   if (at != w->columns.label_at) return;
   if (!w->decided) w->are_words = length > 0 && begins_word(text);
   if (w->are_words && length > 0 && w->count <= DATASET_MAX_CLASSES) add(w, text, length);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stream.h"
 #include "model/network.h"
 
 ShortText class_name(const char *names, int c) {
@@ -56,7 +57,7 @@ int class_names_lines(const char *names) {
 static char *read_lines(const char *path, Error *error) {
   enum { MOST = 1 << 17 }; /* enough for 1024 names */
   char *text = calloc(1, MOST + 1);
-  FILE *file = fopen(path, "r");
+  FILE *file = stream_open_input(path);
   size_t length = file && text ? fread(text, 1, MOST, file) : 0;
   const bool good = text && file && !ferror(file);
   if (!good)

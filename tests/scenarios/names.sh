@@ -93,3 +93,9 @@ fails 1 '--names: cannot read the file none.txt: No such file or directory; name
 : >empty.txt
 fails 1 '--names: empty.txt is empty, too long or binary' $W --train numbers.csv --test none --names empty.txt
 fails 1 '2 names, but the network has 3 classes' $W --train numbers.csv --test none --classes 3 --names a,b
+ln -s names.txt here.png
+refuses 2 'are the same file' $W --train numbers.csv --test none --names names.txt --plot here.png
+mkfifo pipe
+start $W --train numbers.csv --test none --names pipe
+sleep 0.3
+interrupt TERM interrupted
