@@ -204,7 +204,7 @@ LIBRARY  += $(BUILD)/tests/support/tsan_openmp.o
 LDFLAGS  += -Wl,--wrap=GOMP_parallel
 endif
 
-.PHONY: grade-all warmup $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -283,7 +283,10 @@ docs: setup                 ## write tables and pictures of the records in docs/
 include src/exercise/exercise.mk
 
 # Fails unless all functions are right: mlp-exercise's exit status says so.
-exercise warmup: setup      ## check and score what you made of kernels/exercise.cu, or of class/warmup.cu
+exercise:                   ## check and score what you made of kernels/exercise.cu: docs/exercise.md
+warmup:                     ## check and score what you made of kernels/class/warmup.cu
+grade-all:                  ## for the teacher: grade all files of folder FROM, write CSV
+exercise warmup: setup
 	@$(BUILD_ON_EVERY_CORE) $(SCORER_$@)
 	@$(HINTS)
 	@$(SCORE)
