@@ -337,7 +337,7 @@ TEST(test_refused) {
        {"\0\0\10\1\0\0\0\1", "", 0, 0, "is an IDX file of labels: give the file of its pictures"}},
       {16,
        {"\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\2", "", 0, 0,
-        "holds pictures, but its name does not lead to their labels: name the files like "
+        "holds pictures, but their labels cannot be found by its name: name the files like "
         "train-images-idx3-ubyte and train-labels-idx1-ubyte"}},
       {4, {"1,\0\n", "", 1, 0, "byte 3 is 0x00: " NOT_TEXT}},
       {8, {"1,2\n3,\0\n", "1,2;", 2, 2, "'?'" NOT_A_PIXEL}},

@@ -156,11 +156,13 @@ static bool may_be_both(const NamedFile *a, const Identity *of_a, const NamedFil
   if (!a->written && !b->written) {
     const bool once = !of_a->is_regular || (strcmp(a->path, "-") == 0 && strcmp(b->path, "-") == 0);
     return !once ||
-           error_set(error, "%s are the same and can be read only once: give one of them a file",
-                     names);
+           error_set(
+               error,
+               "%s are the same input, which can be read only once; use a file for one of them",
+               names);
   }
   if (a->option)
-    return error_set(error, "%s are the same file: give one of them another name", names);
+    return error_set(error, "%s are the same file; use a different name for one of them", names);
   return (b->written && b->lines && of_b->is_descriptor) ||
          error_set(error, "%s are the same file: redirect %s to another file", names, a->path);
 }

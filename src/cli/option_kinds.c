@@ -140,7 +140,7 @@ static bool set_path(const OptionRow *row, const char *value, void *options, Err
   const double share = row->kind == &option_share_or_path ? option_share(value) : NAN;
   if (share < 0 || share > row->high || (share > 0 && share < row->low))
     return error_set(error,
-                     "--%s must be 0, a share from %g to %g, or the name of a file, not '%s'",
+                     "--%s must be 0, a fraction from %g to %g, or the name of a file, not '%s'",
                      row->name, row->low, row->high, value);
   if (!value[0])
     return error_set(error, "--%s must be %s, not ''", row->name,

@@ -80,10 +80,11 @@ static Engine *open_engine(Asked *a, const Checkpoint *saved, DataSummary *own, 
 static bool columns_agree(Asked *a, int number, Error *error) {
   DataSummary *first = a->trained, *own = first + number;
   if (!columns_alike(first->names, own->names))
-    return error_set(error,
-                     "%s was trained on columns of other names, or in another order, than %s: they "
-                     "cannot read the same rows",
-                     a->o.load.path[number], a->o.load.path[0]);
+    return error_set(
+        error,
+        "%s and %s were trained on columns with different names or in a different order, "
+        "so they cannot read the same rows",
+        a->o.load.path[number], a->o.load.path[0]);
   if (first->label && own->label && first->label != own->label) first->label = LABEL_DIFFERS;
   return true;
 }
@@ -94,8 +95,8 @@ static Engine *open_network(Asked *a, int number, Error *error) {
   if (!checkpoint_load(&saved, path, error)) return NULL;
   const char *names = a->o.class_names; /* the class names of an earlier network */
   if (!*a->o.names && names && saved.names && strcmp(names, saved.names) != 0) {
-    error_set(error, "the class names of %s are not those of %s: --names gives names for both",
-              path, a->o.load.path[0]);
+    error_set(error, "%s and %s have different class names; give names for both with --names", path,
+              a->o.load.path[0]);
     checkpoint_free(&saved);
     return NULL;
   }

@@ -138,7 +138,7 @@ static void say_interrupted(const Run *run, Error *error) {
   if (run->config.ranks) rank = text_format("rank %d was ", run->signalled);
   const ShortText how = *run->save
                             ? text_format("continue with --resume %s", run->save)
-                            : text_format("the network is lost; --save FILE would have kept it");
+                            : text_format("the network was not saved; use --save FILE to keep it");
   error_set(error, "%sinterrupted %s epoch %d: %s", rank.text, at->step > 0 ? "in" : "after",
             at->epoch + (at->step > 0), how.text);
 }

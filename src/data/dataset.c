@@ -342,7 +342,7 @@ static bool check_pictures(const DatasetReader *reader, Error *error) {
   if (!idx_labels_path(name, path))
     return error_set(
         error,
-        "%s holds pictures, but its name does not lead to their labels: name the files "
+        "%s holds pictures, but their labels cannot be found by its name: name the files "
         "like train-images-idx3-ubyte and train-labels-idx1-ubyte",
         name);
   return error_set(error, "%s holds pictures, but there is no file of their labels, %s", name,

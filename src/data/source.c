@@ -143,11 +143,10 @@ static bool open_file(Source *source, const char *path, Error *error) {
   if (fstat(source->file, &source->stamp) != 0)
     return error_set(error, "cannot read %s: %s", source->name, strerror(errno));
   if (S_ISDIR(source->stamp.st_mode))
-    return error_set(
-        error,
-        "%s is a directory, not a CSV file: write its pictures as rows of one, or give them to "
-        "--classify",
-        source->name);
+    return error_set(error,
+                     "%s is a directory, not a CSV file; convert its pictures to rows, or pass "
+                     "them to --classify",
+                     source->name);
   source->once = is_stream || !S_ISREG(source->stamp.st_mode);
   source->size = source->once ? 0 : (uint64_t)source->stamp.st_size;
   return true;

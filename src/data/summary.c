@@ -276,8 +276,9 @@ static ShortText was_trained_on(const DataSummary *s, const DataSummary *trained
   if (labels_that_occur(s) == 0 || !is_training_file(s, trained)) return nothing; /* no judging */
   if (trained->file_rows <= trained->rows)
     return text_format("these are the training rows: --validation 0.1 holds rows out");
-  return text_format("these are the training rows: %.0f%% of them trained, the others judged",
-                     100 * (double)trained->rows / (double)trained->file_rows);
+  return text_format(
+      "these are the training rows: %.0f%% of them were trained on, the rest were held out",
+      100 * (double)trained->rows / (double)trained->file_rows);
 }
 
 static ShortText has_other_label_column(const DataSummary *s, const DataSummary *trained) {

@@ -360,11 +360,12 @@ void emulator_bounds(unsigned threads, unsigned, unsigned) {
 
 void emulator_unordered() {
   if (!host_is_fenced) return;
-  find_wrong("atomic",
-             "%A: " + me() +
-                 " adds or compares floats atomically: they come in another order, and so with "
-                 "other bits, in every run",
-             PC);
+  find_wrong(
+      "atomic",
+      "%A: " + me() +
+          " adds or compares floats atomically, so their order, and with it the bits, differs "
+          "from run to run",
+      PC);
 }
 
 uint64_t emulator_clock() {

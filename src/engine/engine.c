@@ -105,5 +105,5 @@ bool device_fall_back(Device *device, bool able, Error *error) {
     device->choice = DEVICE_CPU;
     return true;
   }
-  return error_set(error, "%.400s; --device cpu does without a GPU", device->reason.text);
+  return error_set(error, "%.400s; use --device cpu to run without a GPU", device->reason.text);
 }

@@ -98,8 +98,7 @@ static ShortText describe(int status, bool done, double limit) {
   if (by == SIGXCPU || by == SIGALRM) return text_format("it had not returned after %.3g s", limit);
   if (by)
     return text_format("it was ended by a signal (%s)",
-                       by == SIGSYS ? "it asked the system for what it may not have"
-                                    : strsignal(by));
+                       by == SIGSYS ? "it made a system call that is not allowed" : strsignal(by));
   if (done) return (ShortText){""};
   return text_format("it called exit(%d)", WEXITSTATUS(status));
 }
@@ -116,7 +115,7 @@ bool apart_start(Apart *a, void (*work)(void *context), void *context, double li
   }
   error_set(error, "%s: %s",
             a->said ? "a function's process cannot be started"
-                    : "nothing can be shared with a process",
+                    : "memory cannot be shared with a process",
             strerror(errno));
   if (a->said) fclose(a->said);
   apart_release(a->done, sizeof *a->done);

@@ -52,8 +52,9 @@ ShortText lab_refusal(const LabRung *rung, const LabCall *call) {
   if (strncmp(rung->name, "cublas", strlen("cublas")) == 0) refused = WITHOUT_CUBLAS;
 #endif
   if (needs > has)
-    return text_format("it needs compute capability %d.%d, this GPU or the code for it has %d.%d",
-                       needs / 10, needs % 10, has / 10, has % 10);
+    return text_format(
+        "it needs compute capability %d.%d, but this GPU, or the code for it, has %d.%d",
+        needs / 10, needs % 10, has / 10, has % 10);
   return text_format("%s", refused ? refused : "");
 }
 
@@ -282,5 +283,5 @@ bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
          ((record_first(record, "machine") &&
            (record_first(record, "table") || record_first(record, "device"))) ||
-          error_set(error, "%s is no record of mlp-lab: it has no results", path));
+          error_set(error, "%s is not a record of mlp-lab: it has no results", path));
 }

@@ -61,7 +61,7 @@ static char *read_lines(const char *path, Error *error) {
   size_t length = file && text ? fread(text, 1, MOST, file) : 0;
   const bool good = text && file && !ferror(file);
   if (!good)
-    error_set(error, "--names: cannot read the file %s: %s; names have commas between", path,
+    error_set(error, "--names: cannot read %s: %s; to list names, separate them with commas", path,
               strerror(errno));
   if (file) fclose(file);
   if (good && length > 0 && length < MOST && strlen(text) == length) {

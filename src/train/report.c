@@ -123,9 +123,10 @@ void report_learning(Report *report, const EpochResult *r, const Trainer *traine
   const ShortText cure = learning_cure(r, t);
   if (!*cure.text) return;
   report->has_warned = true;
-  report_remark(report, text_format("epoch %d is no better than one answer to all rows: %s",
-                                    r->epoch, cure.text)
-                            .text);
+  report_remark(report,
+                text_format("after epoch %d the network is no better than a constant answer: %s",
+                            r->epoch, cure.text)
+                    .text);
 }
 
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
@@ -164,12 +165,13 @@ bool report_data(Report *report, const Trainer *t) {
     report_note(report, "data     %s", c->test ? c->test : "no test file");
   data_compare(c->train, &t->train.data, NULL, report_remark, report);
   if (t->before.rows > 0 && !data_are_equal(&t->before, &t->train.data))
-    report_remark(report, text_format("%.300s: the saved run had other rows or another order%s",
-                                      text_shown(c->train).text,
-                                      c->hold_out > 0 ? ", and may have trained on rows that are "
-                                                        "held out now"
-                                                      : "")
-                              .text);
+    report_remark(report,
+                  text_format("%.300s: the saved run had different rows or a different order%s",
+                              text_shown(c->train).text,
+                              c->hold_out > 0 ? ", and may have trained on rows that are "
+                                                "held out now"
+                                              : "")
+                      .text);
   if (t->judge.path && c->hold_out == 0)
     data_compare(t->judge.path, judge, &t->train.data, report_remark, report);
   return report->has_data = true;

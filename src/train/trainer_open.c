@@ -76,10 +76,11 @@ static bool open_files(Trainer *t, Error *error) {
   const int train = dataset_inputs(t->train.reader), judge = dataset_inputs(t->judge.reader);
   if (train == judge) return true;
   if (judge == train - 1)
-    return error_set(error,
-                     "%s has no label column: its rows are %d fields, those of %s a label and as "
-                     "many pixels; --validation 0.1 judges by a tenth of those, with --test none",
-                     path, train, t->train.path);
+    return error_set(
+        error,
+        "%s has no label column: its rows have %d fields, but those of %s have a label and as "
+        "many pixels; use --test none --validation 0.1 to hold out a tenth of those",
+        path, train, t->train.path);
   return error_set(error, "%s has %d pixels a row but %s has %d", path, judge, t->train.path,
                    train);
 }

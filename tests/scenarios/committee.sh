@@ -56,7 +56,7 @@ ok $pair --evaluate --test <(echo a0,a1,label && cat last.csv)
 ok $pair --predict <(cut -d, -f2- train.csv) # rows without labels
 ok $T --train <(echo label,a,b && cat train.csv) --test none --epochs 1 --save ab.st
 ok $T --train <(echo label,b,a && cat train.csv) --test none --epochs 1 --save ba.st
-refuses 1 'ba.st was trained on columns of other names, or in another order, than ab.st' \
+refuses 1 'ba.st and ab.st were trained on columns with different names or in a different order' \
   --device cpu --load ab.st --load ba.st --predict test.csv
 
 case_ 'what does not fit is refused'

@@ -86,6 +86,6 @@ printed 0 'too many'
 case_ 'a lower --lr is advised only after enough steps'
 ok $S --train rows.csv --batch 40 --epochs 3 --lr 0.000001
 printed 0 'try a lower --lr'
-printed 1 '^note     epoch 3 is no better than one answer to all rows: it took only 3 steps: more --epochs, or a smaller --batch$'
+printed 1 '^note     after epoch 3 the network is no better than a constant answer: it took only 3 steps: more --epochs, or a smaller --batch$'
 ok $S --train rows.csv --batch 4 --epochs 40
 printed 0 '^note'

@@ -109,7 +109,7 @@ ok $S --validation 0.2 --test none --save part.st # the counts of a part are not
 mkdir elsewhere
 cp square.csv elsewhere/copy.csv
 for file in square.csv link.csv elsewhere/copy.csv; do
-  prints 1 "^note     $file: these are the training rows: 80% of them trained, the others judged$" \
+  prints 1 "^note     $file: these are the training rows: 80% of them were trained on, the rest were held out$" \
     --device cpu --load part.st --evaluate --test $file
 done
 prints 0 '^note' --device cpu --load part.st --evaluate --test judge.csv
@@ -136,7 +136,7 @@ same_network gathered.st net.st
 fails 1 'square.body, line 1: a word before numbers is not a header' $S --train square.body
 
 case_ 'a run that learns nothing says so'
-prints 1 '^note     epoch 1 is no better than one answer to all rows: try a lower --lr, or a larger' $S --lr 50
+prints 1 '^note     after epoch 1 the network is no better than a constant answer: try a lower --lr, or a larger' $S --lr 50
 prints 0 '^note' $S
 
 case_ 'what is sought elsewhere is said'

@@ -33,7 +33,7 @@ ok $T --classes 3 --epochs 1 --names $'a, b \303\244 ,c' --save three.st
 
 case_ 'networks of a committee have the same names'
 ok $D --resume model.st --epochs 2 --save other.st --names J,B,C,D,E,F,G,H,I,A
-fails 1 'the class names of other.st are not those of later.st: --names gives names for both' \
+fails 1 'other.st and later.st have different class names; give names for both with --names' \
   --device cpu --load later.st --load other.st --evaluate --test digits_test.csv
 ok --device cpu --load later.st --load other.st --evaluate --test digits_test.csv --names 0,1,2,3,4,5,6,7,8,9
 
@@ -88,7 +88,7 @@ header file.st | grep -qF '"names":"a\nb, c\nd"'
 printf '2 67\n0 65\n1 66 98\n' >mapping.txt
 ok $W --train numbers.csv --test none --epochs 1 --names mapping.txt --save mapped.st
 [ "$(value names mapped.st)" = 'A\nB\nC' ]
-fails 1 '--names: cannot read the file none.txt: No such file or directory; names have commas between' \
+fails 1 '--names: cannot read the file none.txt: No such file or directory; to list names, separate them with commas' \
   $W --train numbers.csv --test none --names none.txt
 : >empty.txt
 fails 1 '--names: empty.txt is empty, too long or binary' $W --train numbers.csv --test none --names empty.txt

@@ -63,7 +63,7 @@ ln -s far/link link.png
 ln -s made twin.html
 ln -s . here
 while read -r options; do
-  refuses 2 ' are the same file: give one of them another name' $T --epochs 1 $options
+  refuses 2 ' are the same file; use a different name for one of them' $T --epochs 1 $options
   absent made made.png ./*.tmp.*
 done <<'END'
 --save made --plot link.png
@@ -96,7 +96,7 @@ ln -s a.csv soft.csv
 
 case_ 'a file has many names'
 for name in a.csv sub/../a.csv hard.csv soft.csv "$PWD/a.csv"; do
-  refuses 2 "--train a.csv and --log $name are the same file: give one of them another name" $T --train a.csv --log "$name"
+  refuses 2 "--train a.csv and --log $name are the same file; use a different name for one of them" $T --train a.csv --log "$name"
 done
 refuses 2 'are the same file' $T --plot new.png --confusion new.png
 refuses 2 'are the same file' $T --plot new.png --confusion "$PWD/./new.png"
@@ -132,7 +132,7 @@ END
 case_ 'a pipe is not read under two names'
 exec 7<>pipe
 while read -r options; do
-  refuses 2 ' are the same and can be read only once: give one of them a file' $T --epochs 1 $options
+  refuses 2 ' are the same input, which can be read only once; use a file for one of them' $T --epochs 1 $options
 done <<'END'
 --train pipe --test ./pipe
 --train pipe --test /dev/fd/7
@@ -141,8 +141,8 @@ END
 for twin in - /dev/stdin /proc/self/fd/0; do
   status=0
   "$MLP" $T --epochs 1 --train - --test $twin <pipe >out 2>err || status=$?
-  failed 2 "--train - and --test $twin are the same and can be read only once"
+  failed 2 "--train - and --test $twin are the same input, which can be read only once"
 done
 status=0
 "$MLP" $T --epochs 1 --train - --test - <train.csv >out 2>err || status=$? # a file, but one offset
-failed 2 '--train - and --test - are the same and can be read only once'
+failed 2 '--train - and --test - are the same input, which can be read only once'

@@ -43,7 +43,7 @@ cp some-labels-idx1-ubyte EMNIST-labels-idx1-ubyte
 run $T --train EMNIST-images-idx3-ubyte
 grep -q "note: EMNIST-images-idx3-ubyte: EMNIST's pictures lie on their side" err || die "$(cat err)"
 cp some-images-idx3-ubyte unnamed
-fails 1 'its name does not lead to their labels' $T --train unnamed
+fails 1 'their labels cannot be found by its name' $T --train unnamed
 ok --device cpu --load ten.st --predict unnamed # needs no labels
 same out by-idx.csv
 cp some-images-idx3-ubyte lone-images-idx3-ubyte

@@ -152,4 +152,4 @@ case_ 'nothing is saved unless asked for'
 start $L --epochs 1000000
 printing 1 '^epoch '
 interrupt INT 'mlp-train: interrupted '
-grep -qE ' epoch [1-9][0-9]*: the network is lost; --save FILE would have kept it$' err
+grep -qE ' epoch [1-9][0-9]*: the network was not saved; use --save FILE to keep it$' err

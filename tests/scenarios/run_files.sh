@@ -8,7 +8,7 @@ case_ 'no output destroys an input'
 sha256sum train.csv test.csv train.png net other >before
 while read -r options; do
   case $options in --load*) rest='--device cpu' ;; *) rest=$T ;; esac
-  refuses 2 ' are the same file: give one of them another name' $rest $options
+  refuses 2 ' are the same file; use a different name for one of them' $rest $options
   sha256sum --quiet -c before
   absent new new.st s held.csv
 done <<'END'

@@ -14,12 +14,12 @@ if [ ! -x "$MLP" ] || grep -q 'built without CUDA' err; then
 else
   while IFS='|' read -r CUDA_STAND_IN text; do
     fails 1 "$text" $small --resident yes --device cuda
-    said '; --device cpu does without a GPU'
+    said '; use --device cpu to run without a GPU'
     prints 1 "^device   CPU" $small --resident yes --device auto
     grep -qF "$text" out
   done <<'END'
 none|no GPU is visible
-no-driver|no driver of an NVIDIA GPU is installed
+no-driver|no NVIDIA driver is installed
 old-driver|the GPU's driver supports CUDA 11.8, but this program was built with
 old-gpu|this program has no code for the stand-in (compute capability 5.0)
 full|MB of memory left: try --resident no

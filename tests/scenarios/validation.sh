@@ -124,7 +124,7 @@ printf 'ImageId,Label\n1,0\n2,1\n' | cmp - k.csv
 case_ 'what cannot be is refused'
 echo 1,2,3,4 >three.csv
 for share in 0.91 91% -0.1 1e-20 1e-999 0.00000000001%; do
-  refuses 2 "--validation must be 0, a share from 1e-09 to 0.9, or the name of a file, not '$share'" $T \
+  refuses 2 "--validation must be 0, a fraction from 1e-09 to 0.9, or the name of a file, not '$share'" $T \
     --validation $share
 done
 while IFS='|' read -r text options; do fails 1 "$text" $T $options; done <<'END'

@@ -24,7 +24,7 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver); /* 0 if there is no driver */
     if (driver == 0)
-      error_set(error, "no driver of an NVIDIA GPU is installed");
+      error_set(error, "no NVIDIA driver is installed");
     else
       error_set(
           error,
@@ -44,7 +44,7 @@ bool cuda_done(cudaError_t status, const char *what, Error *error) {
               properties.name, properties.major, properties.minor);
     break;
   case cudaErrorMemoryAllocation:
-    error_set(error, "%s failed on the GPU: it has no memory left", what);
+    error_set(error, "%s failed on the GPU: it is out of memory", what);
     break;
   default:
     error_set(error, "%s failed on the GPU: %s%s", what, cudaGetErrorString(status),

@@ -87,7 +87,7 @@ bool engine_cuda_choose(Engine *engine, const GpuLimits *limits, TilesPlan *tile
     const bool waits = c->ranks && (double)c->network.parameters * engine_rows(c) < RANKS_FROM;
     *engine->reason = '\0';
     text_append(engine->reason, "not epoch: %s%s", why_not.text,
-                waits ? "; with so little to do, one alone is faster" : "");
+                waits ? "; with so little work, a single rank is faster" : "");
   }
   choose_precision(engine, limits);
   return true;

@@ -161,7 +161,7 @@ bool queue_collect(CudaEngine *e, ResultSums *sums, Error *error) {
   EngineSums any = {sums->overflowed, 0, 0};
   if (!engine_ranks_collect(&e->engine.config, &any, error)) return false;
   const bool again = any.loss > 0;
-  if (again && !cuda_done(do_again(e), "training in another way", error)) return false;
+  if (again && !cuda_done(do_again(e), "repeating the work at level layer", error)) return false;
   e->replay.count = 0;
   e->engine.replays += again;
   return !again || fetch_sums(e, sums, error);
