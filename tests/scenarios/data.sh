@@ -115,7 +115,7 @@ done
 prints 0 '^note' --device cpu --load part.st --evaluate --test judge.csv
 edit 's/\\"mean\\": [0-9.]*/\\"mean\\": 40/' part.st cut.st # as if the run had been interrupted in epoch 1
 for file in square.csv link.csv; do
-  prints 1 "^note     $file: these are the training rows: 80% of them trained" --device cpu --load cut.st --evaluate --test $file
+  prints 1 "^note     $file: these are the training rows: 80% of them were trained on, the rest were held out" --device cpu --load cut.st --evaluate --test $file
 done
 cp square.csv moved.csv
 ok $S --train moved.csv --validation 0.2 --test none --save moved.st

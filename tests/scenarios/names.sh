@@ -88,7 +88,7 @@ header file.st | grep -qF '"names":"a\nb, c\nd"'
 printf '2 67\n0 65\n1 66 98\n' >mapping.txt
 ok $W --train numbers.csv --test none --epochs 1 --names mapping.txt --save mapped.st
 [ "$(value names mapped.st)" = 'A\nB\nC' ]
-fails 1 '--names: cannot read the file none.txt: No such file or directory; to list names, separate them with commas' \
+fails 1 '--names: cannot read none.txt: No such file or directory; to list names, separate them with commas' \
   $W --train numbers.csv --test none --names none.txt
 : >empty.txt
 fails 1 '--names: empty.txt is empty, too long or binary' $W --train numbers.csv --test none --names empty.txt

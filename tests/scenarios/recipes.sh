@@ -90,7 +90,7 @@ ln -s some-labels-idx1-ubyte both/log.csv
 ln -s both/some-labels-idx1-ubyte link.png
 train='--device cpu --test none --epochs 1 --train both/some-images-idx3-ubyte'
 for output in '--save both/some-labels-idx1-ubyte' '--log both/log.csv' '--plot link.png'; do
-  refuses 2 "$output and --train both/some-labels-idx1-ubyte are the same file: give" $train $output
+  refuses 2 "$output and --train both/some-labels-idx1-ubyte are the same file; use a different" $train $output
 done
 gzip both/some-images-idx3-ubyte both/some-labels-idx1-ubyte
 ln -sf both/some-labels-idx1-ubyte.gz link.png

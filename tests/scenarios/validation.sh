@@ -40,7 +40,7 @@ cp all.csv mixed.csv
 ok $N --train mixed.csv --validation 0.2 --epochs 1 --save mixed.st
 prints 0 '^note     mixed.csv' --resume mixed.st --epochs 2
 tac all.csv >mixed.csv
-prints 1 '^note     mixed.csv: the saved run had other rows .* may have trained on rows that are held out now' \
+prints 1 '^note     mixed.csv: the saved run had different rows .* may have trained on rows that are held out now' \
   --resume mixed.st --epochs 3
 ok --resume part.st --epochs 2 --validation test.csv --save f.st
 [ "$(value best_epoch f.st)" = 2 ] # the best epoch on these rows
