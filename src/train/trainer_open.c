@@ -154,7 +154,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   if (!arrays) return error_set(error, "out of memory continuing a run");
   t->position = from ? *from : (Checkpoint){.test_accuracy = NAN, .best_accuracy = NAN};
   t->position.parameters = NULL; /* `from` keeps its arrays and texts */
-  t->position.options = t->position.names = t->position.data = NULL;
+  t->position.options = t->position.names = t->position.activation = t->position.data = NULL;
   see_before(t, from);
   if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
   const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
