@@ -328,7 +328,7 @@ int64_t vectors_of(LabSize size) {
 
 template <class T> __host__ __device__ T closeness(const Vector &a, const Vector &b) {
   T sum = 0;
-  unrolled (k, DEPTH) {
+  for (int k = 0; k < DEPTH; k++) {
     const T difference = (T)a.value[k] - (T)b.value[k];
     sum += difference * difference;
   }
