@@ -277,6 +277,15 @@ static LabSize size_to_test(const LabTopic *topic, int index) {
   return size;
 }
 
+/* Returns a small size that blocks divide. Some rungs refuse all others, and the few sizes of
+   TEST_QUICK may all be such. */
+static LabSize even_size(const LabTopic *topic) {
+  LabSize size;
+  for (int d = 0; d < LAB_DIMS; d++)
+    size.dim[d] = smaller(topic->tested.dim[d], lab_dims(topic) > 1 ? 128 : 1024);
+  return size;
+}
+
 /* Checks all rungs at a size, or at the next size that the topic accepts. Adds 1 to right[i] if
    rung i did not refuse the size. */
 static void check_size(const LabTopic *topic, int problem, LabSize size, uint64_t seed,
@@ -320,6 +329,7 @@ TEST(test_every_rung) {
     for (int p = 0; p < t->problem_count; p++)
       for (int i = 0; i < SIZES; i += ON_EMULATOR ? SIZES / 2 : quick() ? SIZES / 5 : 1)
         check_size(t, p, size_to_test(t, i), (uint64_t)i + 1, right);
+    for (int p = 0; p < t->problem_count && quick(); p++) check_size(t, p, even_size(t), 1, right);
     /* This size has more tiles than any GPU has multiprocessors, so blocks process several. */
     for (int p = 0; p < t->problem_count && t == &lab_matmul && !quick(); p++)
       check_size(t, p, (LabSize){{2049, 4361, 72}}, 1, right);

@@ -207,7 +207,7 @@ e01b~1~const float z =~const char *text = "<<<"; const float z = 0 * text[0] +
 e06~1h~forward<<<blocks, dim3(SIDE, SIDE), 0, stream>>>~if (rows > 0) forward<<<blocks,dim3(SIDE, SIDE), 0,  stream>>>
 d11 d12 d13 d14 d22~2~const float log_sum =~memory[threadIdx.x] = 1; const unsigned half = __ballot_sync(FULL_WARP, lane < 16); const float log_sum = table[0] + (__popc(half) - 16 + __reduce_max_sync(FULL_WARP, lane) - 31 + __reduce_add_sync(FULL_WARP, 1) - 32 + (__match_any_sync(FULL_WARP, lane) == 0) + (clock64() < 0) + zero<3>()) +
 e03a~2h~THREADS, 0~THREADS, (cudaFuncSetAttribute(softmax, cudaFuncAttributeMaxDynamicSharedMemorySize, 200000), 200000)~^the emulator as an H100, without a GPU
-d03 h01~3~const int label =~float own[2048]; memcpy(own, z, classes * sizeof(float)); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
+d03 h01~3~const int label =~float own[16384]; memcpy(own, z, classes * sizeof(float)); const int label = own[0] > 2e6f + __ldg(z) ? 1 :
 END
 right <<'END'
 h03b~1~float sum = 0.0f;~__shared__ float all[1024]; float own[256]; for (int i = ty * SIDE + tx; i < 1024; i += 256) all[i] = 0; __syncthreads(); memcpy(own, all + tx * 32, sizeof own); float sum = own[in % 256];~a load of shared memory, bank conflicts: 16.0 turns of the banks for a request, where 1.0 would do
