@@ -135,6 +135,19 @@ does 1 "folder.csv is a folder" grade_all.sh "$PWD/class" "$PWD/folder.csv" "$PW
 does 1 'Not a directory' grade_all.sh "$PWD/class" /dev/null/points.csv "$PWD/built"
 absent built points
 
+case_ 'ARCH takes the name of a GPU, and says why not'
+echo 'echo sm_75; echo sm_80; echo sm_89' >some_nvcc
+some_nvcc=$(realpath --relative-to="$TOP" some_nvcc) # make cannot handle paths with blanks
+arch() { make -C "$TOP" -n CUDA=1 SETUP=0 NVCC="sh $some_nvcc" ARCH="$1" build/kernels/lab/reduce.o >said 2>&1 || true; }
+while IFS='|' read -r name text; do
+  arch "$name"
+  grep -qF -- "$text" said || die "$(tail -n 2 said)"
+done <<'END'
+sm_89|-gencode arch=compute_89,code=[sm_89,compute_89]
+sm_61|sm_61: the kernels need a GPU of compute capability 7.5 or newer; `make CUDA=0` builds for the CPU
+sm_200|sm_200: this nvcc does not know it, but sm_89; a newer CUDA Toolkit does
+END
+
 # Each variable of the Makefile that the environment may not set has a value there that would be seen.
 case_ 'the environment sets no variable of the Makefile but those that help names'
 names=$(grep -ohE '\$\([A-Z_]+\)|^[A-Z_]+ *[:?+]?=' "$TOP"/{Makefile,src/exercise/exercise.mk} | grep -oE '[A-Z_]+' | sort -u)
@@ -149,15 +162,3 @@ for name in $names; do
 done
 "${asked[@]}" >poisoned 2>&1 || true
 diff as_is poisoned >out || die "$(head -n 20 out)"
-
-case_ 'ARCH takes the name of a GPU, and says why not'
-echo 'echo sm_75; echo sm_80; echo sm_89' >some_nvcc # sh runs it, since no program can run from here if /tmp is noexec
-arch() { make -C "$TOP" -n CUDA=1 SETUP=0 NVCC="sh $PWD/some_nvcc" ARCH="$1" build/kernels/lab/reduce.o >said 2>&1 || true; }
-while IFS='|' read -r name text; do
-  arch "$name"
-  grep -qF -- "$text" said || die "$(tail -n 2 said)"
-done <<'END'
-sm_89|-gencode arch=compute_89,code=[sm_89,compute_89]
-sm_61|sm_61: the kernels need a GPU of compute capability 7.5 or newer; `make CUDA=0` builds for the CPU
-sm_200|sm_200: this nvcc does not know it, but sm_89; a newer CUDA Toolkit does
-END
