@@ -341,17 +341,17 @@ fi
 case_ 'the recipe for Gradescope writes results.json, whether or not the submission compiles'
 mkdir -p autograder/{source,submission,results} temporary
 ln -s "$kit" autograder/source/student-kit
-# shellcheck disable=SC2016 # sed reads $p
+# shellcheck disable=SC2016 # bash reads $HERE later; the folder's name may have blanks
 sed -n '/^This is `run_autograder`/,/^## /s/^    //p' "$TOP/docs/teaching/grading.md" |
-  sed "s~/tmp~$PWD/temporary~g; s~/autograder~$PWD/autograder~g; s~make grade-all~make -s CFLAGS=-O2 grade-all~" >run_autograder
+  sed 's~/tmp~"$HERE"/temporary~g; s~/autograder~"$HERE"/autograder~g; s~make grade-all~make -s CFLAGS=-O2 grade-all~' >run_autograder
 results=autograder/results/results.json
 printf '%s\n' '#include "batch.cuh"' 'const char *path = "a\\b" + ;' >autograder/submission/exercise.cu
-env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash run_autograder >out 2>&1
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS HERE="$PWD" bash run_autograder >out 2>&1
 printed 1 '^kernels/exercise.cu:2:29: error: expected expression$'
 [ "$(value score $results)" = 0 ] || die "$(cat $results)"
 value output $results | grep -qF 'const char *path = \"a\\\\b\" + ;\n' || die "$(cat $results)"
 cp "$answers" autograder/submission/exercise.cu
-env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS bash run_autograder >out 2>&1
+env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS HERE="$PWD" bash run_autograder >out 2>&1
 [ "$(value score $results | head -n 1)" = 100.0 ] || die "$(cat out)"
 
 ln -s "$kit/build/mlp-exercise-emulator" mlp-exercise
