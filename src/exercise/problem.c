@@ -442,10 +442,10 @@ ShortText exercise_not_fused(const ExerciseScore *score) {
     return text_format("it launches %d kernels; to begin: make %s ONLY=%d HINT=1", call->launches,
                        score->task < TASKS ? "exercise" : "warmup",
                        score->task < TASKS ? score->task + 1 : score->task - TASKS + 1);
-  if (score->task >= TASKS)
-    return 32 * (double)call->counts.sectors < 2 * least
-               ? (ShortText){""}
-               : text_format("it asks for more bytes than it needs");
+  if (score->task >= TASKS) {
+    if (32 * (double)call->counts.sectors < 2 * least) return (ShortText){""};
+    return text_format("it asks for more bytes than it needs");
+  }
   if (!isfinite(call->moved_bytes)) return (ShortText){""};
   if (call->moved_bytes > MOST_MOVED * least + OTHER_BYTES)
     return text_format(
