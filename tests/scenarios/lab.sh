@@ -71,7 +71,7 @@ END
 fi
 for topic in 'softmax --check' all; do
   refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
-  grep -qE '^mlp-lab: (no .*GPU|this program was built without CUDA)' err
+  grep -qE '^mlp-lab: (no .*GPU|no NVIDIA driver|this program was built without CUDA)' err
 done
 
 case_ 'on the emulator ladders are right, and ask for what is predicted'
