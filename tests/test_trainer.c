@@ -432,7 +432,7 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
   static const struct {
     int rows, stops; /* stops: expected number of stops within epoch 1 */
     AugmentStrengths augment;
-  } files[] = {{8200, 2, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
+  } files[] = {{8200, 1, {{0}}}, {8202, 1, {{0}}}, {8203, 1, {{1, 10}}}, {150, 0, {{0}}}};
   foreach (f, files) {
     write_files(f->rows, 20);
     foreach (resident, VALUES(Residency, RESIDENT_YES, RESIDENT_NO)) {
