@@ -134,6 +134,16 @@ static bool meet_ranks(Ranks **ranks, Error *error) {
   return *ranks != NULL;
 }
 
+/* Only the first rank prints. Progress is not shown with ranks: mpirun gives them a terminal even
+   if it writes to a file. Standard output may be for predictions or JSON. */
+static Report open_report(const Options *o, const Ranks *ranks) {
+  Report report = report_open(o->quiet);
+  const bool for_programs = o->json || (*o->predict && !*o->output);
+  report.aside = ranks_number(ranks) == 0 && (o->quiet || for_programs);
+  if (ranks) report.shows_progress = false;
+  return report;
+}
+
 /* Ends a failed run. Prints the message unless another rank does. Returns the exit status. */
 static int fail(Ranks *ranks, Report *report, Error *error, bool wrong_usage, const char *command) {
   const int signal = ranks ? interrupt_pending() : 0;
@@ -196,35 +206,61 @@ static OptionsResult decide(int argc, char **argv, const Ranks *ranks, Options *
   return OPTIONS_RUN;
 }
 
+/* Prints what a command line without a run asks for: the help, the version or the options. */
+static bool print_only(OptionsResult asked, const Options *options, Error *error) {
+  if (asked == OPTIONS_HELP) option_table_help(&options_table, stdout);
+  if (asked == OPTIONS_VERSION) puts("mlp-train " MLP_TRAIN_VERSION);
+  if (asked == OPTIONS_RUN) {
+    if (!options_survive(options, true, "--dry-run", error)) return false;
+    options_print_config(stdout, options, true);
+  }
+  return standard_output_flush(error);
+}
+
+/* Prints what the program assumes of the files that it reads. */
+static void remark_files(const Options *options, const Checkpoint *from, Report *report) {
+  const int last = options->training.classes - 1;
+  report_remark(report, options_gone_text(options, options->resume).text);
+  if (options->class_names && !*options->names && !*options->resume)
+    report_remark(report, text_format("%.200s: labels are words, sorted: "
+                                      "class 0 is '%s', class %d '%s'",
+                                      text_shown(options->train).text,
+                                      class_name(options->class_names, 0).text, last,
+                                      class_name(options->class_names, last).text)
+                              .text);
+  if (*options->resume)
+    report_remark(report, run_files_assumed(options, from, options->resume).text);
+}
+
 /* Runs the command that the options ask for. train_command (commands.h) sets *signal. */
 static bool carry_out(OptionsResult asked, Options *options, Checkpoint *from, Ranks *ranks,
                       Report *report, double began, int *signal, Error *error) {
   if (asked == OPTIONS_USAGE || asked == OPTIONS_FAILURE) return false;
   if (!ranks_agree(ranks, asked, options, from, error)) return false;
-  if (asked == OPTIONS_HELP) option_table_help(&options_table, stdout);
-  if (asked == OPTIONS_VERSION) puts("mlp-train " MLP_TRAIN_VERSION);
-  if (asked == OPTIONS_RUN && options->dry_run) {
-    if (!options_survive(options, true, "--dry-run", error)) return false;
-    options_print_config(stdout, options, true);
-  }
-  if (asked != OPTIONS_RUN || options->dry_run) return standard_output_flush(error);
+  if (asked != OPTIONS_RUN || options->dry_run) return print_only(asked, options, error);
   if (options->load.count > 0) return predict_command(options, report, error);
   if (!run_files_are_there(options, error)) return false;
-  report_remark(report, options_gone_text(options, options->resume).text);
-  if (options->class_names && !*options->names && !*options->resume)
-    report_remark(
-        report, text_format("%.200s: labels are words, sorted: "
-                            "class 0 is '%s', class %d '%s'",
-                            text_shown(options->train).text,
-                            class_name(options->class_names, 0).text, options->training.classes - 1,
-                            class_name(options->class_names, options->training.classes - 1).text)
-                    .text);
-  if (*options->resume)
-    report_remark(report, run_files_assumed(options, from, options->resume).text);
+  remark_files(options, from, report);
   if (options->sweep[0]) return sweep_command(options, report, error);
   if (options->seeds) return seeds_command(options, ranks, report, error);
   return train_command(options, *options->resume ? from : NULL, ranks, report, began, signal,
                        error);
+}
+
+/* Ends the program. `done` is what carry_out returned, and ended_by the signal that ended the run,
+   or 0. Returns the exit status. */
+static int finish(bool done, int ended_by, Ranks *ranks, Report *report, Error *error,
+                  bool wrong_usage, const char *command) {
+  if (!done && interrupt_pending() && !ranks) {
+    ended_by = interrupt_pending();
+    if (strncmp(error->text, "interrupted", 11) != 0) error_set(error, "interrupted");
+    done = true;
+  }
+  if (!done) return fail(ranks, report, error, wrong_usage, command);
+  /* Report first: once a rank ends with a signal's status, mpirun ends all ranks. */
+  if (ended_by && *error->text && ranks_number(ranks) == 0) report_failure(report, error);
+  ranks_close(ranks);
+  return ended_by ? 128 + ended_by : 0;
 }
 
 int main(int argc, char **argv) {
@@ -240,21 +276,8 @@ int main(int argc, char **argv) {
   const OptionsResult asked = meet_ranks(&ranks, &error)
                                   ? decide(argc, argv, ranks, &options, &from, &error)
                                   : OPTIONS_FAILURE;
-  Report report = report_open(options.quiet);
-  report.aside = ranks_number(ranks) == 0 &&
-                 (options.quiet || options.json || (*options.predict && !*options.output));
-  if (ranks)
-    report.shows_progress = false; /* mpirun gives ranks a terminal even if it writes to a file */
-  bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
+  Report report = open_report(&options, ranks);
+  const bool done = carry_out(asked, &options, &from, ranks, &report, began, &ended_by, &error);
   checkpoint_free(&from);
-  if (!done && interrupt_pending() && !ranks) {
-    ended_by = interrupt_pending();
-    if (strncmp(error.text, "interrupted", 11) != 0) error_set(&error, "interrupted");
-    done = true;
-  }
-  if (!done) return fail(ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
-  /* Report first: once a rank ends with a signal's status, mpirun ends all ranks. */
-  if (ended_by && *error.text && ranks_number(ranks) == 0) report_failure(&report, &error);
-  ranks_close(ranks);
-  return ended_by ? 128 + ended_by : 0;
+  return finish(done, ended_by, ranks, &report, &error, asked == OPTIONS_USAGE, argv[0]);
 }

@@ -208,36 +208,55 @@ TrainerConfig trainer_config(const Options *o) {
   return config;
 }
 
+/* Sets the names of the files that the run writes, and of those that it reads after training. Only
+   the first rank has any. */
+static void name_files(Run *run) {
+  const Options *o = run->options;
+  run->save = "";
+  run->evaluate = evaluate_config(o);
+  run->evaluate.read = &run->tested;
+  if (ranks_number(run->config.ranks) > 0) {
+    run->evaluate.rows.path = NULL;
+    return;
+  }
+  run->save = *o->save ? o->save : o->resume;
+  if (run->from && !*o->save) run->saved = run->from->epoch;
+  run_files_derived(o, 0, run->best);
+}
+
+/* Makes the array of results. Opens the log, and checks that the other files can be written. */
+static bool open_outputs(Run *run, Error *error) {
+  const Options *o = run->options;
+  run->results = make_array(run->results, o->training.epochs);
+  if (!run->results) return error_too_large(error, "out of memory");
+  return train_log_open(&run->log, o->log, *o->resume, error) &&
+         (ranks_number(run->config.ranks) > 0 || run_files_can_be_written(o, error));
+}
+
+/* Ends a run that was trained or failed. Returns true if it was trained and the log is written. */
+static bool close_run(Run *run, bool trained, Error *error) {
+  const bool good = train_log_close(&run->log, trained ? error : NULL) && trained;
+  if (!good && run->trainer && run->saved)
+    text_append(error->text, "; %s holds the network of epoch %d", text_shown(run->save).text,
+                run->saved);
+  if (good || !run->config.ranks) /* a failed rank exits without closing */
+    trainer_close(run->trainer);
+  free(run->results);
+  return good;
+}
+
 bool train_command(const Options *options, const Checkpoint *from, Ranks *ranks, Report *report,
                    double began, int *signal, Error *error) {
-  const bool is_first = ranks_number(ranks) == 0;
   Run run = {.options = options,
              .from = from,
              .report = report,
              .config = trainer_config(options),
-             .evaluate = evaluate_config(options),
              .device = {.choice = options->device},
-             .save = *options->save ? options->save : options->resume,
              .began = began};
-  if (from && !*options->save) run.saved = from->epoch;
-  if (!is_first) run.save = "";
-  run.evaluate.read = &run.tested;
   run.config.ranks = ranks;
-  if (is_first)
-    run_files_derived(options, 0, run.best);
-  else
-    run.evaluate.rows.path = NULL;
-  run.results = make_array(run.results, options->training.epochs);
-  bool good = (run.results || error_too_large(error, "out of memory")) &&
-              train_log_open(&run.log, options->log, *options->resume, error) &&
-              (!is_first || run_files_can_be_written(options, error)) &&
-              open_and_train(&run, error);
-  good = train_log_close(&run.log, good ? error : NULL) && good;
-  if (!good && run.trainer && run.saved)
-    text_append(error->text, "; %s holds the network of epoch %d", text_shown(run.save).text,
-                run.saved);
-  if (good || !ranks) trainer_close(run.trainer); /* a failed rank exits without closing */
-  free(run.results);
+  name_files(&run);
+  const bool trained = open_outputs(&run, error) && open_and_train(&run, error),
+             good = close_run(&run, trained, error);
   *signal = good ? run.signal : 0;
   return good;
 }

@@ -506,6 +506,16 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   pthread_mutex_unlock(&reader->mutex);
 }
 
+/* Keeps the number and the id of the chunk's next row, which is row `index` of this call of
+   dataset_read, if anybody wants them. */
+static void keep_number(DatasetReader *reader, const Chunk *chunk, size_t index) {
+  if (chunk->ids) {
+    const char *id = chunk->id_text + chunk->ids[reader->taken];
+    fwrite(id, 1, strlen(id) + 1, reader->ids);
+  }
+  if (reader->split.share > 0) reader->numbers[index] = reader->rows + reader->taken + 1;
+}
+
 /* Copies at most `wanted` of the chunk's next rows, of which the first is row `first` of this call
    of dataset_read. Returns the number of rows copied. */
 static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixels, size_t stride,
@@ -520,11 +530,7 @@ static size_t take_rows(DatasetReader *reader, const Chunk *chunk, uint8_t *pixe
     s->counts[reader->last_label = label] += reader->columns.judged;
     if (++s->rows == LOOK) s->sorted = data_is_sorted(s, true);
     memcpy(pixels + count * stride, chunk->pixels + reader->taken * inputs, inputs);
-    if (chunk->ids) {
-      const char *id = chunk->id_text + chunk->ids[reader->taken];
-      fwrite(id, 1, strlen(id) + 1, reader->ids);
-    }
-    if (reader->split.share > 0) reader->numbers[first + count] = reader->rows + reader->taken + 1;
+    keep_number(reader, chunk, first + count);
     labels[count++] = label;
   }
   return count;
@@ -577,6 +583,18 @@ static bool check_labels(const DatasetReader *reader, Error *error) {
                    doubtful ? ": --label-column says which column has the labels" : "");
 }
 
+/* Sets *error to the chunk's fault and the place of it in the file. Returns false. */
+static bool say_fault(const DatasetReader *reader, const Chunk *chunk, Error *error) {
+  const uint64_t line = reader->line + chunk->fault_line;
+  ShortText column = {""};
+  if (chunk->fault_column > 0) column = text_format(", column %zu", chunk->fault_column);
+  error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name, line, column.text,
+            chunk->fault.text);
+  if (reader->idx.rows == 0)
+    cures_append(reader->config.path, &reader->columns, line, chunk->fault_column, error);
+  return false;
+}
+
 bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_t *labels,
                   size_t rows, size_t *filled, Error *error) {
   *filled = 0;
@@ -592,17 +610,7 @@ bool dataset_read(DatasetReader *reader, uint8_t *pixels, size_t stride, uint16_
     *filled += take_rows(reader, chunk, pixels + *filled * stride, stride, labels + *filled,
                          *filled, rows - *filled);
     if (reader->taken < chunk->rows) continue;
-    if (chunk_failed(chunk)) {
-      const ShortText column = chunk->fault_column > 0
-                                   ? text_format(", column %zu", chunk->fault_column)
-                                   : (ShortText){""};
-      const uint64_t line = reader->line + chunk->fault_line;
-      error_set(error, "%s, line %" PRIu64 "%s: %s", reader->source.name, line, column.text,
-                chunk->fault.text);
-      if (reader->idx.rows == 0)
-        cures_append(reader->config.path, &reader->columns, line, chunk->fault_column, error);
-      return false;
-    }
+    if (chunk_failed(chunk)) return say_fault(reader, chunk, error);
     if (chunk->cut_off) return error_set(error, "%s", reader->source.error.text);
     recycle(reader, chunk);
   }

@@ -47,15 +47,20 @@ const char *trainer_judge_option(const Trainer *t) {
   return t->judged_by == JUDGED_BY_VALIDATION ? "validation" : "test";
 }
 
-/* Refuses options that need a second pass over a source that can be read only once. */
-static bool check_once(const Trainer *t, Error *error) {
+/* Refuses a batch with fewer rows than ranks, and options that need a second pass over a source
+   that can be read only once. */
+static bool check_config(const Trainer *t, Error *error) {
   const TrainerConfig *c = &t->config;
   const bool trains = source_can_repeat(c->train), judges = source_can_repeat(t->judge.path);
   const bool judge_is_last = t->judged_by == JUDGED_BY_TEST || !c->test;
+  const int ranks = ranks_count(c->ranks);
   ShortText why = {""};
+  if (c->training.batch < ranks)
+    return error_set(error, "--batch %d leaves some of %d ranks without a row: choose a larger one",
+                     c->training.batch, ranks);
   if (trains && judges) return true;
   if (c->ranks)
-    why = text_format("%d ranks read it", ranks_count(c->ranks));
+    why = text_format("%d ranks read it", ranks);
   else if (!t->resident && c->training.epochs > 1)
     why = text_format("--resident no reads it in every epoch");
   else if (c->hold_out > 0)
@@ -70,7 +75,7 @@ static bool open_files(Trainer *t, Error *error) {
   const char *path = t->judge.path;
   trainer_close_file(&t->train);
   trainer_close_file(&t->judge);
-  if (!check_once(t, error) || !trainer_open_file(t, &t->train, error)) return false;
+  if (!check_config(t, error) || !trainer_open_file(t, &t->train, error)) return false;
   if (!path) return true;
   if (!trainer_open_file(t, &t->judge, error)) return false;
   const int train = dataset_inputs(t->train.reader), judge = dataset_inputs(t->judge.reader);
@@ -201,35 +206,40 @@ static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *c
   return t->engine && (!c->from || go_on_from(t, c->from, error));
 }
 
+/* Sets the file whose rows judge the network. */
+static void choose_judge(Trainer *t) {
+  const TrainerConfig *c = &t->config;
+  t->judge.judges = true;
+  t->judge.path = c->test;
+  t->judged_by = c->test ? JUDGED_BY_TEST : JUDGED_BY_NONE;
+  if (!c->validation && c->hold_out == 0) return;
+  t->judge.path = c->validation ? c->validation : c->train;
+  t->judged_by = JUDGED_BY_VALIDATION;
+}
+
+/* Opens everything again for rows that are streamed, if they do not fit in the memory of the host
+   or the device, --resident allows it, and the files can be read again. */
+static bool stream_instead(Trainer *t, TrainerOpenEngine *open, void *context, Error *error) {
+  return t->config.training.resident == RESIDENT_AUTO && !t->engine && error->too_large &&
+         source_can_repeat(t->train.path) && source_can_repeat(t->judge.path) &&
+         open_all(t, false, open, context, error);
+}
+
 Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void *context,
                       Error *error) {
-  if (config->training.batch < ranks_count(config->ranks))
-    return error_null(error,
-                      "--batch %d leaves some of %d ranks without a row: choose a larger one",
-                      config->training.batch, ranks_count(config->ranks));
   Trainer *t = calloc(1, sizeof *t);
   if (!t) return error_null(error, "out of memory");
   t->config = *config;
+  if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
   see_before(t, config->from); /* the files' columns are compared with it */
   t->train.path = config->train;
-  t->judge.judges = true;
-  t->judge.path = config->test;
-  t->judged_by = config->test ? JUDGED_BY_TEST : JUDGED_BY_NONE;
-  if (config->validation || config->hold_out > 0) {
-    t->judge.path = config->validation ? config->validation : config->train;
-    t->judged_by = JUDGED_BY_VALIDATION;
-  }
-  if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
+  choose_judge(t);
   t->staging_rows = loader_staging_rows(config->training.batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  if (open_all(t, t->config.training.resident != RESIDENT_NO, open, context, error)) return t;
-  /* Rows that do not fit in the memory of the host or the device are streamed if the files can be
-     read again. */
-  const bool can_stream = t->config.training.resident == RESIDENT_AUTO && !t->engine &&
-                          error->too_large && source_can_repeat(t->train.path) &&
-                          source_can_repeat(t->judge.path);
-  if (can_stream && open_all(t, false, open, context, error)) return t;
+  if (open_all(t, config->training.resident != RESIDENT_NO, open, context, error) ||
+      stream_instead(t, open, context, error))
+    return t;
   trainer_close(t);
   return NULL;
 }
