@@ -46,8 +46,6 @@ Level level_by_optimizer(const Level *inner);
    after another, and run the optimizer on each bucket (engine_cuda_ranks.c). */
 Level level_by_ranks(const Level *inner);
 
-/* Queues `count` steps from the position in *d_state and, if rest > 0, a step of `rest` rows. */
-cudaError_t steps_queue(const Pass *p, uint64_t count, int rest);
 /* Updates layers first to end - 1 and their planes from d_gradient, by the optimizer's rule. */
 cudaError_t optimize(const Pass *p, int first, int end, cudaStream_t stream);
 /* Returns the index of layer l's first parameter. If l equals n->layers, returns n->floats. */

@@ -46,20 +46,11 @@ struct CudaEngine {
   int device;        /* the device's number in CUDA */
 };
 
-/* ---- work on the stream (queue.c) ------------------------------------------------------------ */
-
-/* queue_range queues training steps; queue_rows queues a forward pass, which adds to the results'
-   sums or, if `logits` is not NULL, waits and returns the logits. Both remember their work, and do
-   it again at level layer if a number leaves the range of fp16. */
-bool queue_range(CudaEngine *e, const TrainRange *range, Error *error);
-bool queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits, Error *error);
-/* Waits for the remembered work, repeats it if necessary, returns the sums. All ranks call this. */
-bool queue_collect(CudaEngine *e, ResultSums *sums, Error *error);
-/* Does the same without ranks if no work is remembered. */
+/* Waits for the work that queue.c remembers, and repeats it if necessary. Does nothing, and asks no
+   other rank, if no work is remembered. */
 bool queue_settle(CudaEngine *e, Error *error);
 
-/* ---- the calls of engine.h (engine_cuda.c) ----------------------------------------------------
- */
+/* ---- the calls of engine.h (engine_cuda.c, queue.c) ------------------------------------------ */
 
 bool cuda_staging(Engine *engine, int index, StagingBuffer *out, Error *error);
 bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows, Error *error);

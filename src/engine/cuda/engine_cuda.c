@@ -1,4 +1,4 @@
-/* The CUDA engine: the calls of engine.h. */
+/* The CUDA engine: the calls of engine.h that move rows and parameters. queue.c has the others. */
 #include "engine/cuda/cuda_state.h"
 
 #include <stdlib.h>
@@ -43,43 +43,6 @@ bool cuda_upload(Engine *engine, int index, uint64_t first_row, uint64_t rows, E
   const cudaError_t status = upload(e, &e->staging[index], first_row, rows);
   nvtxRangePop();
   return cuda_done(status, "uploading rows", error);
-}
-
-/* Makes a member's GPU current in the calling thread; every thread has its own current GPU. */
-static bool take_gpu(const CudaEngine *e, Error *error) {
-  return !e->first || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
-}
-
-bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
-  CudaEngine *e = (CudaEngine *)engine;
-  if (!engine_can_train(&engine->config, range, error)) return false;
-  if (range->steps == 0) return true;
-  if (!take_gpu(e, error)) return false;
-  nvtxRangePushA("train");
-  const bool good = queue_range(e, range, error);
-  nvtxRangePop();
-  return good;
-}
-
-bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
-  CudaEngine *e = (CudaEngine *)engine;
-  if (!engine_has_rows(&engine->config, first_row, rows, error) || !take_gpu(e, error))
-    return false;
-  nvtxRangePushA(logits ? "predict" : "evaluate");
-  const bool good = queue_rows(e, first_row, rows, logits, error);
-  nvtxRangePop();
-  return good;
-}
-
-bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
-  CudaEngine *e = (CudaEngine *)engine;
-  ResultSums sums;
-  if (!queue_collect(e, &sums, error) ||
-      !cuda_done(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->pass.stream), "collecting results",
-                 error))
-    return false;
-  *out = (EngineSums){sums.loss, sums.correct, sums.rows};
-  return engine_ranks_collect(&engine->config, out, error);
 }
 
 /* Returns array number `a` of the operations `read` and `write` (engine.h). */

@@ -29,6 +29,8 @@ typedef struct {
   Around *around;
   cudaStream_t stream;
   BatchView batch;
+  StepState state;     /* of the part that level->train queues; *batch.d_state is equal to it */
+  int rest;            /* rows of a short step after these steps; 0 means that there is none */
   bool trains;         /* false in an evaluation, which drops no units and needs no gradient */
   Precision precision; /* of level layer's products */
   float *d_parameters; /* what forward reads: the trained parameters or their average */
@@ -66,8 +68,8 @@ struct Level {
   bool joins_late; /* forward of layer l waits only for the ranks' update of layer l */
   bool loads;      /* the first step loads a library's kernels, so no graph may capture it */
 
-  /* Queues `steps` steps. *batch.d_state is `state`. */
-  cudaError_t (*train)(const Pass *p, StepState state, uint64_t steps);
+  /* Queues `steps` steps, which p->state describes. */
+  cudaError_t (*train)(const Pass *p, uint64_t steps);
   /* Returns the end of the part of the range that begins with `step`. A part is one call of
      `train`. If end_of_part is NULL, a range has one part. */
   uint64_t (*end_of_part)(const Pass *p, const TrainRange *range, uint64_t step);
@@ -138,10 +140,11 @@ ManyShape many_shape(const EngineConfig *config);
 
 /* Runs the level's input, forward and loss (levels.c). */
 cudaError_t forward_pass(const Pass *p);
-/* Level.train of levels that launch every kernel from the host (levels.c). */
-cudaError_t steps_by_kernel(const Pass *p, StepState state, uint64_t steps);
+/* Level.train of levels that launch every kernel from the host (levels.c). If p->rest > 0, queues a
+   step of p->rest rows after the steps. */
+cudaError_t steps_by_kernel(const Pass *p, uint64_t steps);
 /* Level.train of levels whose steps are captured as CUDA graphs (level_step.c). */
-cudaError_t steps_by_graph(const Pass *p, StepState state, uint64_t steps);
+cudaError_t steps_by_graph(const Pass *p, uint64_t steps);
 
 /* ---- the functions of levels none and layer, for the tables in levels.c ---------------------- */
 

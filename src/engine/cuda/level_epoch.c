@@ -37,9 +37,9 @@ const TilesPlan *epoch_plan(const Pass *p) {
   return p->own;
 }
 
-static cudaError_t train(const Pass *p, StepState state, uint64_t steps) {
-  (void)steps; /* `state` has their positions */
-  return launch_tiles(p->own, p->batch, state, p->stream);
+static cudaError_t train(const Pass *p, uint64_t steps) {
+  (void)steps; /* p->state has their positions */
+  return launch_tiles(p->own, p->batch, p->state, p->stream);
 }
 
 const Level level_epoch = {

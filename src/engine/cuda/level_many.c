@@ -21,7 +21,7 @@ static bool open_many(Pass *p, const Opening *o, Error *error) {
 }
 
 /* Queues all steps as one launch, which waits until a cluster is free. */
-static cudaError_t train(const Pass *p, StepState state, uint64_t steps) {
+static cudaError_t train(const Pass *p, uint64_t steps) {
   (void)steps;
   const Many *own = p->own;
   const size_t *w = p->config->network.weight, *b = p->config->network.bias;
@@ -30,10 +30,10 @@ static cudaError_t train(const Pass *p, StepState state, uint64_t steps) {
                        .d_labels = p->batch.d_labels,
                        .d_order = p->batch.d_order,
                        .stride = p->batch.stride,
-                       .position = state.position,
-                       .end = state.end,
-                       .learning_rate = state.learning_rate,
-                       .rule = {state.rule.momentum, state.rule.weight_decay},
+                       .position = p->state.position,
+                       .end = p->state.end,
+                       .learning_rate = p->state.learning_rate,
+                       .rule = {p->state.rule.momentum, p->state.rule.weight_decay},
                        .weight = {w[0], w[1], w[2]},
                        .bias = {b[0], b[1], b[2]},
                        .d_parameters = p->d_parameters,

@@ -20,7 +20,9 @@ static cudaError_t capture_steps(const Pass *p, StepGraph *of) {
   cudaGraph_t graph = NULL;
   TRY(cudaStreamBeginCapture(p->stream, cudaStreamCaptureModeThreadLocal));
   const uint64_t positions = (of->steps + (of->rest > 0)) * (uint64_t)p->config->training.batch;
-  cudaError_t status = steps_queue(p, of->steps, of->rest);
+  Pass now = *p;
+  now.rest = of->rest;
+  cudaError_t status = steps_by_kernel(&now, of->steps);
   if (status == cudaSuccess)
     status = launch_advance(p->around->d_state, (uint32_t)positions, p->stream);
   const cudaError_t captured = cudaStreamEndCapture(p->stream, &graph);
@@ -42,11 +44,11 @@ static cudaError_t launch_steps(const Pass *p, StepGraph *by, uint64_t steps, in
 
 /* Runs a step without rows, because a library loads kernels in its first step and these loads
    cannot be captured. */
-static cudaError_t warm_up(const Pass *p, StepState state) {
+static cudaError_t warm_up(const Pass *p) {
   TRY(launch_begin(p->around->d_state, (StepState){.position = 1, .end = 1}, p->stream));
-  TRY(steps_queue(p, 1, 0));
+  TRY(steps_by_kernel(p, 1));
   TRY(cudaStreamSynchronize(p->stream));
-  return launch_begin(p->around->d_state, state, p->stream);
+  return launch_begin(p->around->d_state, p->state, p->stream);
 }
 
 /* Queues a range's steps as graphs of GRAPH_STEPS steps, then of 1 step, then a short step. If the
@@ -54,15 +56,15 @@ static cudaError_t warm_up(const Pass *p, StepState state) {
    because every graph costs some 4 us, and because the ranks' updates overlap with the next step
    only inside a graph. The short step has a graph of its own for ranges of other lengths, so that
    these do not replace the graph of the last steps. */
-cudaError_t steps_by_graph(const Pass *p, StepState state, uint64_t steps) {
+cudaError_t steps_by_graph(const Pass *p, uint64_t steps) {
   StepGraphs *graphs = &p->around->graphs;
   const Ranks *ranks = p->config->ranks;
   const uint32_t batch = (uint32_t)p->config->training.batch,
-                 positions = state.end - state.position;
+                 positions = p->state.end - p->state.position;
   const int rest = (int)ceil_div(positions % batch, (size_t)ranks_count(ranks));
   const bool captured = graphs->many_steps.graph || graphs->one_step.graph ||
                         graphs->last_steps.graph || graphs->short_step.graph;
-  if ((p->level->loads || ranks) && !captured) TRY(warm_up(p, state));
+  if ((p->level->loads || ranks) && !captured) TRY(warm_up(p));
   steps = positions / batch;
   const uint64_t last = positions == graphs->positions_before ? steps % GRAPH_STEPS : 0;
   graphs->positions_before = positions;

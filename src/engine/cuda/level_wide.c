@@ -156,11 +156,12 @@ static uint64_t end_of_part(const Pass *p, const TrainRange *range, uint64_t ste
   return part < end ? part : end;
 }
 
-static cudaError_t train(const Pass *p, StepState state, uint64_t steps) {
-  const uint32_t left = state.end - state.position, batch = (uint32_t)p->config->training.batch;
+static cudaError_t train(const Pass *p, uint64_t steps) {
+  const uint32_t left = p->state.end - p->state.position,
+                 batch = (uint32_t)p->config->training.batch;
   TRY(rescale(p, 1.0f / (float)(left < batch ? left : batch)));
   const bool by_graph = p->config->training.fusion == FUSION_STEP;
-  return (by_graph ? steps_by_graph : steps_by_kernel)(p, state, steps);
+  return (by_graph ? steps_by_graph : steps_by_kernel)(p, steps);
 }
 
 const Level level_wide = {.input = input,

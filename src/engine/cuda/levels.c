@@ -22,24 +22,23 @@ static cudaError_t step(const Pass *p) {
   return level->each ? cudaSuccess : level->update(p, 0, p->config->network.layers);
 }
 
-cudaError_t steps_queue(const Pass *p, uint64_t count, int rest) {
-  const Training *t = &p->config->training;
-  Pass now = *p;
-  for (uint64_t s = 0; s < count + (rest > 0); s++) {
-    now.batch.offset = (uint32_t)(s * (uint64_t)t->batch);
-    if (s == count) now.batch.rows = rest;
-    TRY(step(&now));
-    if (!p->d_average) continue;
-    if (p->level->join) TRY(p->level->join(p));
-    TRY(launch_average(now.batch, t->ema, p->d_average, p->d_parameters, p->config->network.floats,
-                       p->stream));
-  }
-  return p->level->join ? p->level->join(p) : cudaSuccess;
+/* Updates the average of the parameters after a step. */
+static cudaError_t average(const Pass *p) {
+  if (p->level->join) TRY(p->level->join(p));
+  return launch_average(p->batch, p->config->training.ema, p->d_average, p->d_parameters,
+                        p->config->network.floats, p->stream);
 }
 
-cudaError_t steps_by_kernel(const Pass *p, StepState state, uint64_t steps) {
-  (void)state; /* *d_state has it */
-  return steps_queue(p, steps, 0);
+cudaError_t steps_by_kernel(const Pass *p, uint64_t steps) {
+  const uint64_t batch = (uint64_t)p->config->training.batch;
+  Pass now = *p;
+  for (uint64_t s = 0; s < steps + (p->rest > 0); s++) {
+    now.batch.offset = (uint32_t)(s * batch);
+    if (s == steps) now.batch.rows = p->rest;
+    TRY(step(&now));
+    if (p->d_average) TRY(average(&now));
+  }
+  return p->level->join ? p->level->join(p) : cudaSuccess;
 }
 
 /* ---- optimizers ------------------------------------------------------------------------------ */

@@ -1,8 +1,10 @@
-/* Queues training and evaluation, and does it again if numbers left the range of fp16, which ends
-   at 65504. The scales leave room for usual numbers. If a number is too large, a kernel sets
-   ResultSums.overflowed. Then level layer repeats all work since the last check, from the state
-   that was saved before it. */
+/* The calls of engine.h that train and evaluate. They queue work, and do it again if numbers left
+   the range of fp16, which ends at 65504. The scales leave room for usual numbers. If a number is
+   too large, a kernel sets ResultSums.overflowed. Then level layer repeats all work since the last
+   check, from the state that was saved before it. */
 #include "engine/cuda/cuda_state.h"
+
+#include <nvtx3/nvToolsExt.h>
 
 /* ---- training -------------------------------------------------------------------------------- */
 
@@ -17,14 +19,17 @@ static cudaError_t order_rows(CudaEngine *e, const TrainRange *range) {
                       range->shuffled, range->key, e->pass.stream);
 }
 
-/* Fills d_augmented with augmented copies of the window's rows, unless it already holds them. */
-static cudaError_t augment_rows(CudaEngine *e, const TrainRange *range) {
-  const size_t stride = e->pass.batch.stride, start = range->first_row * stride;
-  if (engine_augments_alike(&e->augmented, range)) return cudaSuccess;
+/* Sets the batch's pixels. If the range augments, they are d_augmented, which this fills with
+   augmented copies of the window's rows, unless it already holds them. */
+static cudaError_t augment_rows(CudaEngine *e, const TrainRange *range, BatchView *batch) {
+  const size_t start = range->first_row * batch->stride;
+  const bool augments = augment_any(range->augment);
+  batch->d_pixels = augments ? e->d_augmented : e->d_pixels;
+  if (!augments || engine_augments_alike(&e->augmented, range)) return cudaSuccess;
   e->augmented = *range;
-  return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows, stride,
-                        augment_side(e->engine.config.network.size[0]), range->augment,
-                        range->augment_key, e->pass.stream);
+  return launch_augment(e->d_pixels + start, e->d_augmented + start, (uint32_t)range->rows,
+                        batch->stride, augment_side(e->engine.config.network.size[0]),
+                        range->augment, range->augment_key, e->pass.stream);
 }
 
 /* Records the event `consumed` of each staging buffer whose last upload wrote any of these rows. */
@@ -46,28 +51,25 @@ static Level level_around(const EngineConfig *config, const Level *inner) {
 static cudaError_t train(CudaEngine *e, const Level *level, const TrainRange *range) {
   const Training *t = &e->engine.config.training;
   const uint64_t batch = (uint64_t)t->batch, end = range->first_step + range->steps;
-  const uint32_t position = (uint32_t)(range->first_step * batch),
-                 last = (uint32_t)min_size(end * batch, range->rows);
-  const bool augments = augment_any(range->augment);
   const Level around = level_around(&e->engine.config, level);
   Pass p = e->pass;
   p.level = &around;
   p.inner = level;
-  p.batch.d_pixels = augments ? e->d_augmented : e->d_pixels;
-  if (augments) TRY(augment_rows(e, range));
+  TRY(augment_rows(e, range, &p.batch));
   TRY(order_rows(e, range));
-  StepState state = {.learning_rate = range->learning_rate,
-                     .updates = (uint32_t)(range->updates - range->first_step),
-                     .dropout_key = range->dropout_key,
-                     .rule = t->rule};
+  p.state = (StepState){.learning_rate = range->learning_rate,
+                        .updates = (uint32_t)(range->updates - range->first_step),
+                        .dropout_key = range->dropout_key,
+                        .rule = t->rule};
   for (uint64_t step = range->first_step, past; step < end; step = past) {
     past = level->end_of_part ? level->end_of_part(&p, range, step) : end;
-    state.position = (uint32_t)(step * batch);
-    state.end = (uint32_t)min_size(past * batch, last);
-    TRY(launch_begin(e->around.d_state, state, p.stream));
-    TRY(level->train(&p, state, past - step));
+    p.state.position = (uint32_t)(step * batch);
+    p.state.end = (uint32_t)min_size(past * batch, range->rows);
+    TRY(launch_begin(e->around.d_state, p.state, p.stream));
+    TRY(level->train(&p, past - step));
   }
-  TRY(launch_sum(e->d_sums, p.results, position, last, p.batch.share, p.stream));
+  TRY(launch_sum(e->d_sums, p.results, (uint32_t)(range->first_step * batch), p.state.end,
+                 p.batch.share, p.stream));
   return consume(e, range->first_row, range->rows);
 }
 
@@ -124,17 +126,6 @@ static cudaError_t copy_state(CudaEngine *e, bool back) {
   return cudaSuccess;
 }
 
-/* Remembers work before it is queued. */
-static bool note(CudaEngine *e, const TrainRange *range, Error *error) {
-  Replay *r = &e->replay;
-  if (!e->level->again) return true;
-  if (r->count == REPLAY_MOST && !queue_settle(e, error)) return false;
-  if (r->count == 0 && !cuda_done(copy_state(e, false), "keeping the parameters", error))
-    return false;
-  r->work[r->count++] = *range;
-  return true;
-}
-
 static cudaError_t do_again(CudaEngine *e) {
   TRY(copy_state(e, true));
   for (const TrainRange *work = e->replay.work; work < e->replay.work + e->replay.count; work++)
@@ -147,15 +138,16 @@ static cudaError_t do_again(CudaEngine *e) {
 static bool fetch_sums(CudaEngine *e, ResultSums *sums, Error *error) {
   const char *what = "training or evaluating";
   RankSums *ranks = &e->around.sums;
-  const cudaStream_t stream = e->pass.stream;
   /* without sums_wait, the copy would wait forever for ranks that have ended */
   if (ranks->ranks && !sums_wait(ranks, NULL, what, error)) return false;
-  return cuda_done(cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, stream),
-                   "collecting results", error) &&
+  return cuda_done(
+             cudaMemcpyAsync(sums, e->d_sums, sizeof *sums, cudaMemcpyDeviceToHost, e->pass.stream),
+             "collecting results", error) &&
          sums_wait(ranks, NULL, what, error);
 }
 
-bool queue_collect(CudaEngine *e, ResultSums *sums, Error *error) {
+/* Waits for the remembered work, repeats it if necessary, returns the sums. All ranks call this. */
+static bool settle(CudaEngine *e, ResultSums *sums, Error *error) {
   if (!fetch_sums(e, sums, error)) return false;
   if (e->replay.count == 0) return true;
   EngineSums any = {sums->overflowed, 0, 0};
@@ -169,11 +161,36 @@ bool queue_collect(CudaEngine *e, ResultSums *sums, Error *error) {
 
 bool queue_settle(CudaEngine *e, Error *error) {
   ResultSums sums;
-  return e->replay.count == 0 || queue_collect(e, &sums, error);
+  return e->replay.count == 0 || settle(e, &sums, error);
 }
 
-bool queue_range(CudaEngine *e, const TrainRange *range, Error *error) {
-  return note(e, range, error) && cuda_done(train(e, e->level, range), "training", error);
+/* Remembers work before it is queued. */
+static bool note(CudaEngine *e, const TrainRange *range, Error *error) {
+  Replay *r = &e->replay;
+  if (!e->level->again) return true;
+  if (r->count == REPLAY_MOST && !queue_settle(e, error)) return false;
+  if (r->count == 0 && !cuda_done(copy_state(e, false), "keeping the parameters", error))
+    return false;
+  r->work[r->count++] = *range;
+  return true;
+}
+
+/* ---- the calls of engine.h ------------------------------------------------------------------- */
+
+/* Makes a member's GPU current in the calling thread; every thread has its own current GPU. */
+static bool take_gpu(const CudaEngine *e, Error *error) {
+  return !e->first || cuda_done(cudaSetDevice(e->device), "taking the GPU", error);
+}
+
+bool cuda_train(Engine *engine, const TrainRange *range, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  if (!engine_can_train(&engine->config, range, error)) return false;
+  if (range->steps == 0) return true;
+  if (!take_gpu(e, error) || !note(e, range, error)) return false;
+  nvtxRangePushA("train");
+  const cudaError_t status = train(e, e->level, range);
+  nvtxRangePop();
+  return cuda_done(status, "training", error);
 }
 
 /* Computes logits, again at level layer if a number left the range. */
@@ -188,11 +205,26 @@ static cudaError_t predict(CudaEngine *e, uint64_t first_row, uint64_t rows, flo
   return cudaMemsetAsync(&e->d_sums->overflowed, 0, sizeof e->d_sums->overflowed, e->pass.stream);
 }
 
-bool queue_rows(CudaEngine *e, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
+bool cuda_predict(Engine *engine, uint64_t first_row, uint64_t rows, float *logits, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
   const TrainRange range = {.first_row = first_row, .rows = rows};
-  if (logits)
-    return queue_settle(e, error) &&
-           cuda_done(predict(e, first_row, rows, logits), "predicting", error);
-  return note(e, &range, error) &&
-         cuda_done(evaluate(e, e->level, first_row, rows, NULL), "evaluating", error);
+  if (!engine_has_rows(&engine->config, first_row, rows, error) || !take_gpu(e, error) ||
+      !(logits ? queue_settle(e, error) : note(e, &range, error)))
+    return false;
+  nvtxRangePushA(logits ? "predict" : "evaluate");
+  const cudaError_t status =
+      logits ? predict(e, first_row, rows, logits) : evaluate(e, e->level, first_row, rows, NULL);
+  nvtxRangePop();
+  return cuda_done(status, logits ? "predicting" : "evaluating", error);
+}
+
+bool cuda_collect(Engine *engine, EngineSums *out, Error *error) {
+  CudaEngine *e = (CudaEngine *)engine;
+  ResultSums sums;
+  if (!settle(e, &sums, error) ||
+      !cuda_done(cudaMemsetAsync(e->d_sums, 0, sizeof sums, e->pass.stream), "collecting results",
+                 error))
+    return false;
+  *out = (EngineSums){sums.loss, sums.correct, sums.rows};
+  return engine_ranks_collect(&engine->config, out, error);
 }
