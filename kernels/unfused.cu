@@ -142,10 +142,32 @@ __global__ void update(BatchView batch, float *d_w, float *d_v, const float *d_g
   update_value(d_w[i], d_v[i], d_g[i], mine, batch.d_state->learning_rate);
 }
 
-/* Launches a kernel of one thread per value. */
+/* Arguments of kernels that a launcher takes: pointers that are not NULL, sizes above 0, a valid
+   batch. Nothing is wrong with the others. */
+template <class T> bool valid(const T &) {
+  return true;
+}
+template <class T> bool valid(T *pointer) {
+  return pointer;
+}
+bool valid(int size) {
+  return size >= 1;
+}
+bool valid(const BatchView &batch) {
+  return valid_batch(batch);
+}
+bool valid(const RowResults &results) {
+  return given(results.d_loss, results.d_correct);
+}
+bool valid(Dropout dropout) {
+  return valid_dropout(dropout);
+}
+
+/* Checks the arguments, and launches a kernel of one thread per value. */
 template <class... Parameters, class... Arguments>
 cudaError_t launch_each(void (*kernel)(Parameters...), size_t values, cudaStream_t stream,
                         const Arguments &...arguments) {
+  REQUIRE(values >= 1 && (... && valid(arguments)));
   kernel<<<blocks_for(values, THREADS), THREADS, 0, stream>>>(arguments...);
   return launched();
 }
@@ -154,79 +176,67 @@ cudaError_t launch_each(void (*kernel)(Parameters...), size_t values, cudaStream
 
 cudaError_t launch_scale_pixels(BatchView batch, float *d_x, int in, float factor, float offset,
                                 cudaStream_t stream) {
-  REQUIRE(valid_batch(batch) && d_x && in >= 1);
   return launch_each(scale_pixels, (size_t)batch.rows * in, stream, batch, d_x, in, factor, offset);
 }
 
 cudaError_t launch_gemm(const float *d_x, const float *d_w, float *d_z, int rows, int in, int out,
                         cudaStream_t stream) {
-  REQUIRE(given(d_x, d_w, d_z) && positive(rows, in, out));
   return launch_each(gemm, (size_t)rows * out, stream, d_x, d_w, d_z, rows, in, out);
 }
 
 cudaError_t launch_add_bias(float *d_z, const float *d_b, int rows, int out, cudaStream_t stream) {
-  REQUIRE(given(d_z, d_b) && positive(rows, out));
   return launch_each(add_bias, (size_t)rows * out, stream, d_z, d_b, rows, out);
 }
 
 cudaError_t launch_activation(const float *d_z, float *d_a, size_t count, cudaStream_t stream) {
-  REQUIRE(given(d_z, d_a) && count >= 1);
   return launch_each(activation, count, stream, d_z, d_a, count);
 }
 
 cudaError_t launch_dropout(BatchView batch, float *d_a, int size, Dropout dropout,
                            cudaStream_t stream) {
-  REQUIRE(valid_batch(batch) && d_a && size >= 1 && valid_dropout(dropout));
   return launch_each(drop, (size_t)batch.rows * size, stream, batch, d_a, size, dropout,
                      dropout_scale(dropout));
 }
 
 cudaError_t launch_log_softmax(const float *d_z, float *d_p, int rows, int classes,
                                cudaStream_t stream) {
-  REQUIRE(given(d_z, d_p) && positive(rows, classes));
   return launch_each(log_softmax, rows, stream, d_z, d_p, rows, classes);
 }
 
 cudaError_t launch_cross_entropy(BatchView batch, const float *d_p, int classes, RowResults results,
                                  cudaStream_t stream) {
-  REQUIRE(valid_batch(batch) && given(d_p, results.d_loss, results.d_correct) && classes >= 1);
   return launch_each(cross_entropy, batch.rows, stream, batch, d_p, classes,
                      target_of(batch, classes), results);
 }
 
 cudaError_t launch_cross_entropy_gradient(BatchView batch, const float *d_p, float *d_dz,
                                           int classes, cudaStream_t stream) {
-  REQUIRE(valid_batch(batch) && given(d_p, d_dz) && classes >= 1);
   return launch_each(cross_entropy_gradient, (size_t)batch.rows * classes, stream, batch, d_p, d_dz,
                      classes, target_of(batch, classes));
 }
 
 cudaError_t launch_backward_gemm(const float *d_dz, const float *d_w, float *d_dx, int rows, int in,
                                  int out, cudaStream_t stream) {
-  REQUIRE(given(d_dz, d_w, d_dx) && positive(rows, in, out));
   return launch_each(backward_gemm, (size_t)rows * in, stream, d_dz, d_w, d_dx, rows, in, out);
 }
 
 cudaError_t launch_activation_slope(float *d_da, const float *d_a, Dropout dropped, size_t count,
                                     cudaStream_t stream) {
-  REQUIRE(given(d_da, d_a) && valid_dropout(dropped) && count >= 1);
+  REQUIRE(valid(dropped)); /* the kernel gets only its scale */
   return launch_each(activation_slope_of, count, stream, d_da, d_a, dropout_scale(dropped), count);
 }
 
 cudaError_t launch_weight_gradient(const float *d_dz, const float *d_x, float *d_dw, int rows,
                                    int in, int out, cudaStream_t stream) {
-  REQUIRE(given(d_dz, d_x, d_dw) && positive(rows, in, out));
   return launch_each(weight_gradient, (size_t)out * in, stream, d_dz, d_x, d_dw, rows, in, out);
 }
 
 cudaError_t launch_bias_gradient(const float *d_dz, float *d_db, int rows, int out,
                                  cudaStream_t stream) {
-  REQUIRE(given(d_dz, d_db) && positive(rows, out));
   return launch_each(bias_gradient, out, stream, d_dz, d_db, rows, out);
 }
 
 cudaError_t launch_update(BatchView batch, float *d_w, float *d_v, const float *d_g, size_t count,
                           size_t decayed, cudaStream_t stream) {
-  REQUIRE(valid_batch(batch) && given(d_w, d_v, d_g) && count >= 1);
   return launch_each(update, count, stream, batch, d_w, d_v, d_g, count, decayed);
 }
