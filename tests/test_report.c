@@ -68,3 +68,34 @@ TEST(a_line_replaces_the_progress) {
   assert_false(report.failed);
   assert_string_equal(printed(), "\repoch  3/10  25%\033[K\r\033[Ka note\nb\n");
 }
+
+/* Returns what report_learning prints after epoch 9 of a network for 10 classes, of which the first
+   judging class has 100 of 1000 rows. */
+static const char *show_learning(double train_loss, double test_accuracy) {
+  Report report = {.percent = -1};
+  Trainer trainer = {.config.training = {.classes = 10, .batch = 64},
+                     .judge.data = {.rows = 1000, .classes = 10}};
+  const EpochResult result = {.epoch = 9,
+                              .epochs = 10,
+                              .train_loss = train_loss,
+                              .test_accuracy = test_accuracy,
+                              .train_rows = 60000,
+                              .test_rows = 1000};
+  for (int c = 0; c < 10; c++) trainer.judge.data.counts[c] = 100;
+  capture();
+  report_learning(&report, &result, &trainer);
+  return printed();
+}
+
+/* A large loss does not mean that a network learns nothing: it may be wrong, but sure, on few rows.
+ */
+TEST(a_network_is_judged_by_its_accuracy) {
+  static const char remark[] =
+      "note     after epoch 9 the network is no better than a constant answer: try a lower --lr\n";
+  assert_string_equal(show_learning(2.31, 0.1), remark);
+  assert_string_equal(show_learning(2.31, 0.09), remark);
+  assert_string_equal(show_learning(2.29, 0.1), remark);
+  assert_string_equal(show_learning(2.29, 0.09), "");
+  assert_string_equal(show_learning(2.31, 0.101), "");
+  assert_string_equal(show_learning(2.31, 0.95), "");
+}

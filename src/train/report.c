@@ -114,9 +114,15 @@ void report_learning(Report *report, const EpochResult *r, const Trainer *traine
   const DataSummary *judge = &trainer->judge.data, *train = &trainer->train.data;
   bool one_answer = false;
   if (train->sorted && train->streamed) return; /* another remark has said why it cannot learn */
-  for (int c = 0; c < judge->classes && r->test_rows == judge->rows; c++)
-    one_answer |= judge->counts[c] > 0 && judge->counts[c] < judge->rows &&
-                  judge->counts[c] == (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5);
+  const bool judged = r->test_rows > 0 && r->test_rows == judge->rows;
+  const uint64_t correct = judged ? (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5) : 0;
+  uint64_t most = 0; /* the most rows that a constant answer can get right */
+  for (int c = 0; c < judge->classes && judged; c++) {
+    most = judge->counts[c] > most ? judge->counts[c] : most;
+    one_answer |=
+        judge->counts[c] > 0 && judge->counts[c] < judge->rows && judge->counts[c] == correct;
+  }
+  if (judged && correct > most) return;
   if (report->has_warned || r->epoch <= t->schedule.warmup ||
       (!one_answer && r->train_loss < log(t->classes)))
     return;

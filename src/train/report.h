@@ -31,7 +31,8 @@ bool report_data(Report *report, const Trainer *trainer);
 
 /* Prints a remark, at most once per run, if the training loss is at least ln(classes) (the loss of
    guessing) or if the network seems to predict the same class for all judging rows. Prints nothing
-   if the rows are streamed in the order of their labels, because then no --lr helps. */
+   if more judging rows are right than any constant answer gets right, or if the rows are streamed
+   in the order of their labels, because then no --lr helps. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is
