@@ -286,7 +286,7 @@ TEST(test_refused) {
       {"1,2\n3\n", "1,2;", 2, 0, "1 field, but line 1 has 2"},
       {"1,2\n3,4,x\n", "1,2;", 2, 0, "3 fields, but line 1 has 2"},
       {"1,2,3\nx,4,5\ny,z,w\n", "1,2,3;", 2, 1,
-       "'x'" NOT_A_LABEL ": --names lists labels that are words"},
+       "'x'" NOT_A_LABEL ": --names lists words that are labels, in the order of classes"},
       {"x,1,2,3,4,5,6,7,9\n", "", 1, 0,
        "a word before numbers is not a header; labels that are words need one, such as "
        "label,pixel0,..."},

@@ -109,6 +109,7 @@ static inline EvaluateConfig evaluate_config(const Options *options) {
                                    .label = options->label_column,
                                    .left_out = options->ignore_columns,
                                    .names = options->class_names,
+                                   .found_names = !*options->names,
                                    .hold_out = hold_out,
                                    .held_out = true,
                                    .seed = options->training.seed},

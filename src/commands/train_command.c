@@ -201,6 +201,7 @@ TrainerConfig trainer_config(const Options *o) {
                           .label_column = o->label_column,
                           .ignore_columns = o->ignore_columns,
                           .names = o->class_names,
+                          .found_names = !*o->names,
                           .hold_out = options_hold_out(o),
                           .rereads_test = run_files_judged(o),
                           .training = o->training};

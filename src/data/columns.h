@@ -43,6 +43,7 @@ typedef struct {
                         they are in the same order; owned */
   int classes;       /* labels are below this number */
   const char *names; /* class names that labels may use, one per line; NULL if there are none */
+  bool words;        /* the names were the labels of the training rows, so a number is no class */
 } CsvColumns;
 
 /* Where lines come from. A line of a picture has no header. Its label, if it has one, is first. */

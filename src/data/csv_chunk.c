@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/formats.h"
 #include "base/sizes.h"
@@ -78,15 +79,48 @@ static bool parse_whole(const unsigned char *text, size_t length, unsigned limit
   return *value == number;
 }
 
+/* Sets *value to the class whose name is text[length], in upper or lower case if `any_case`. */
+static bool find_class(const char *names, const char *text, size_t length, bool any_case,
+                       unsigned *value) {
+  *value = 0;
+  for (const char *name = names; name; name = strchr(name, '\n'), name += name != NULL, ++*value)
+    if (strcspn(name, "\n") == length &&
+        (any_case ? strncasecmp(name, text, length) : memcmp(name, text, length)) == 0)
+      return true;
+  return false;
+}
+
+/* Sets *value to the class whose name is the English word of a number, such as eight. */
+static bool find_word_of(const char *names, unsigned number, unsigned *value) {
+  static const char *const words[] = {"zero", "one", "two",   "three", "four",
+                                      "five", "six", "seven", "eight", "nine"};
+  return number < LENGTH(words) &&
+         find_class(names, words[number], strlen(words[number]), true, value);
+}
+
 /* Sets *value to the class of a label, which is a number or a class name. */
 static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t length,
-                        unsigned *value, bool *is_word) {
-  const char *text = (const char *)field;
-  if (parse_whole(field, length, (unsigned)c->classes, value)) return true;
-  *value = 0;
-  for (const char *name = c->names; name; name = strchr(name, '\n'), name += name != NULL, ++*value)
-    if (strcspn(name, "\n") == length && memcmp(name, text, length) == 0) return *is_word = true;
-  return false;
+                        unsigned *value, Chunk *chunk) {
+  unsigned number;
+  if (!c->words && parse_whole(field, length, (unsigned)c->classes, value)) return true;
+  if (find_class(c->names, (const char *)field, length, false, value)) return chunk->words = true;
+  return c->words && parse_whole(field, length, DATASET_MAX_CLASSES, &number) &&
+         find_word_of(c->names, number, value) && (chunk->mapped = true);
+}
+
+/* Returns the class names with commas between, without those in the middle if they are many. */
+static ShortText list_of(const char *names) {
+  enum { ROOM = 100 };
+  const char *last = strrchr(names, '\n');
+  ShortText text = {""};
+  for (const char *name = names; *name && strlen(text.text) < ROOM; name += *name == '\n') {
+    const int length = (int)strcspn(name, "\n");
+    text_append(text.text, "%s%.*s", *text.text ? ", " : "", length, name);
+    name += length;
+    if (!*name) last = NULL;
+  }
+  if (last) text_append(text.text, ", ... %s", last + 1);
+  return text_shown(text.text);
 }
 
 static void not_an_integer(ChunkParser *parser, const void *field, size_t length) {
@@ -104,6 +138,15 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
   shown[count] = '\0';
   for (size_t i = 0; i < count; i++)
     if (shown[i] < ' ' || shown[i] > '~') shown[i] = '?';
+  unsigned number;
+  if (is_label && parser->columns->words &&
+      parse_whole(text, length, DATASET_MAX_CLASSES, &number)) {
+    error_set(fault,
+              "'%s' is a number, but the labels in training were words: %s; write these, or give "
+              "--names in the order of the numbers",
+              shown, list_of(parser->columns->names).text);
+    return;
+  }
   const int most = is_label ? parser->columns->classes - 1 : UINT8_MAX;
   error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
             is_label ? "a label" : "an integer", most);
@@ -155,7 +198,7 @@ static void take_label(ChunkParser *parser, const unsigned char *text, size_t le
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
   unsigned value = 0;
-  if ((c->judged && !parse_label(c, text, length, &value, &chunk->words)) ||
+  if ((c->judged && !parse_label(c, text, length, &value, chunk)) ||
       memchr(text, CSV_LF, length)) {
     not_an_integer(parser, text, length);
     return;

@@ -23,6 +23,7 @@ typedef struct Chunk {
   uint64_t offset; /* bytes of the file that had been read when the chunk was filled */
   size_t rows;
   bool words;              /* a label is the name of a class */
+  bool mapped;             /* a label is a number whose word is the name of a class */
   uint64_t lines;          /* number of lines that end in this chunk */
   uint8_t least, greatest; /* the least and the greatest pixel of the rows */
   uint64_t sum;            /* the sum of all pixels of the rows */

@@ -143,6 +143,10 @@ static bool is_of_label(const Look *l) {
   return l->c->judged && l->fault_column == l->c->label_at;
 }
 
+static bool is_of_number(const Look *l) {
+  return is_of_label(l) && !l->c->words;
+}
+
 static bool is_of_pixel(const Look *l) {
   return l->fault_column != CSV_NONE && !columns_stop(l->c, l->fault_column);
 }
@@ -232,14 +236,14 @@ static bool have_no_gap(const Values *v) {
 
 static ShortText counts_rows(const Look *l) {
   enum { ENOUGH = 10 };
-  return is_of_label(l) && l->label.counts_up && l->label.rows >= ENOUGH
+  return is_of_number(l) && l->label.counts_up && l->label.rows >= ENOUGH
              ? text_format("the column numbers the rows: --label-column says where labels are")
              : nothing;
 }
 
 static ShortText has_labels_last(const Look *l) {
   const Values *end = &l->end;
-  return is_of_label(l) && l->c->label_at == 0 && l->label.whole && !have_no_gap(&l->label) &&
+  return is_of_number(l) && l->c->label_at == 0 && l->label.whole && !have_no_gap(&l->label) &&
                  have_no_gap(end) && end->greatest < (unsigned)l->c->classes
              ? text_format("it looks like a pixel, and the last column, 0 to %u, like the label: "
                            "--label-column last",
@@ -248,7 +252,7 @@ static ShortText has_labels_last(const Look *l) {
 }
 
 static ShortText has_more_classes(const Look *l) {
-  return is_of_label(l) && l->label.whole && l->label.greatest >= (unsigned)l->c->classes
+  return is_of_number(l) && l->label.whole && l->label.greatest >= (unsigned)l->c->classes
              ? text_format("labels go up to %u: --classes %u takes them", l->label.greatest,
                            l->label.greatest + 1)
              : nothing;
@@ -257,7 +261,7 @@ static ShortText has_more_classes(const Look *l) {
 static ShortText has_words(const Look *l) {
   if (!is_of_label(l) || !isalpha((unsigned char)*l->bad.text)) return nothing;
   return text_format(l->c->names ? "no class has this name"
-                                 : "--names lists labels that are words");
+                                 : "--names lists words that are labels, in the order of classes");
 }
 
 static ShortText is_scaled(const Look *l) {

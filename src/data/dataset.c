@@ -151,7 +151,7 @@ static bool begin_turn(Worker *worker) {
     Chunk *chunk = reader->reading ? NULL : take_chunk(reader);
     if (chunk) {
       chunk->next = NULL;
-      chunk->parsed = chunk->words = false;
+      chunk->parsed = chunk->words = chunk->mapped = false;
       chunk->rows = chunk->lines = chunk->id_end = 0;
       chunk->blank = chunk->fault_line = CSV_NONE;
       worker->chunk = *reader->end = chunk;
@@ -382,6 +382,8 @@ DatasetReader *dataset_open(const DatasetConfig *config, Error *error) {
   if (!config->left_out) reader->config.left_out = "";
   reader->columns.classes = config->classes;
   reader->columns.names = config->names;
+  reader->columns.words =
+      config->names && config->found_names && config->trained && config->trained->words;
   reader->split = (Split){config->hold_out, config->seed, config->held_out, config->classes, {{0}}};
   reader->blank_line = CSV_NONE;
   reader->end = &reader->head;
@@ -488,7 +490,8 @@ static void recycle(DatasetReader *reader, Chunk *chunk) {
   s->least = min_int(s->least, chunk->least);
   s->greatest = max_int(s->greatest, chunk->greatest);
   reader->pixel_sum += chunk->sum;
-  s->words |= chunk->words;
+  s->words |= chunk->words || chunk->mapped;
+  s->mapped |= chunk->mapped;
   if (chunk->blank != CSV_NONE && reader->blank_line == CSV_NONE)
     reader->blank_line = reader->line + chunk->blank;
   if (chunk->rows > 0 && reader->columns.labelled && !reader->columns.judged)

@@ -26,6 +26,7 @@ typedef struct {
                            leaves the choice to columns.h */
   const char *left_out; /* columns to leave out, see ColumnsKnown, or NULL */
   const char *names;    /* class names, see CsvColumns */
+  bool found_names;     /* the labels of training rows gave the names, not --names */
   int inputs;           /* number of pixels of a row; if 0, line 1 gives the number */
   bool predicts; /* a row may lack a label. Labels are ignored and read as 0. Needs `inputs` */
   bool trains;   /* rows train a network, so they need two classes */

@@ -290,6 +290,13 @@ static ShortText has_other_label_column(const DataSummary *s, const DataSummary 
                                     : nothing;
 }
 
+static ShortText has_numbers(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->mapped ? text_format("labels are numbers, in training words: 0 is taken for 'zero', 1 "
+                                 "for 'one', and so on")
+                   : nothing;
+}
+
 /* Returns the name of the first pixel, as it can be printed. */
 static ShortText first_pixel(const DataSummary *s) {
   return text_shown(text_format("%.*s", (int)strcspn(s->names, "\n"), s->names).text);
@@ -363,6 +370,7 @@ static const struct {
     {ignores_no_label, OF_ALL},
     {was_trained_on, COMPARED},
     {has_other_label_column, COMPARED},
+    {has_numbers, COMPARED},
     {has_other_names, COMPARED},
     {has_other_range, COMPARED},
     {is_inverted, COMPARED},

@@ -47,6 +47,7 @@ typedef struct {
   int label; /* the label's column, from 1; 0 if rows have no label or it is unknown */
   LabelFound label_found;
   bool words;          /* labels are names of classes */
+  bool mapped;         /* labels are numbers whose words are names of classes, as 8 for eight */
   int id;              /* the column that numbers the rows and is left out, from 1, or 0 */
   int header_label;    /* the column with a usual name of a label, from 1, or 0 */
   char label_name[64]; /* the header's name of the label's column */

@@ -19,6 +19,7 @@ typedef struct {
   const char *train, *test;         /* test may be NULL */
   const char *validation;           /* file that judges instead of the test file, or NULL */
   const char *label_column, *ignore_columns, *names; /* see DatasetConfig */
+  bool found_names;                                  /* see DatasetConfig */
   double hold_out; /* fraction of the training rows that is held out to judge the network */
   const char *rereads_test; /* name of an option that makes the run read the test file (if there is
                                none, the judging file) again after training, or NULL */

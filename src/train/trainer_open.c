@@ -20,6 +20,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
                                     .label = c->label_column,
                                     .left_out = c->ignore_columns,
                                     .names = c->names,
+                                    .found_names = c->found_names,
                                     .trains = !file->judges,
                                     .trained = file->judges ? &t->train.data : &t->before,
                                     .ahead = ahead,
@@ -32,6 +33,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   if (file->rows == 0) {
     file->stamp = *stamp;
     file->data = *dataset_summary(file->reader); /* its columns; it has read no rows yet */
+    file->data.words = c->found_names && (!c->from || t->before.words);
   }
   if (source_stamps_equal(stamp, &file->stamp)) return true;
   trainer_close_file(file);

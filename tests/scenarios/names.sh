@@ -80,6 +80,43 @@ sed 's/apple/\xc3\xa9t\xc3\xa9/; s/kiwi/\xe6\x97\xa5/' words.csv >unicode.csv # 
 ok $W --train unicode.csv --test none --epochs 2 --save unicode.st
 header unicode.st | grep -qF "\"names\":\"fig, dried\n$(printf '\xc3\xa9t\xc3\xa9')\n$(printf '\xe6\x97\xa5')\""
 
+case_ 'numbers are compared with words that were the labels in training'
+spelled() { awk -F, -v OFS=, 'BEGIN { split("zero one two three four five six seven eight nine", w, " ") } { $1 = w[1 + $1]; print }' "$1"; }
+{ echo kind,p0,p1 && awk -F, -v OFS=, '{ $1 = (7 * $1 + NR) % 10; print }' train.csv; } >digits.csv
+{ echo kind,p0,p1 && tail -n +2 digits.csv | spelled /dev/stdin; } >spelled.csv
+ok $W --train spelled.csv --test spelled.csv --epochs 2 --save spelled.st
+cp out of_words
+prints 1 "^note     digits.csv: labels are numbers, in training words: 0 is taken for 'zero', 1 for 'one', and so on$" \
+  $W --train spelled.csv --test digits.csv --epochs 2
+diff <(grep -o '^epoch.*%' of_words) <(grep -o '^epoch.*%' out)
+E='run --device cpu --evaluate --test' # notes are on standard error
+$E spelled.csv --load spelled.st --json
+cp out of_words
+ok $W --train digits.csv --test none --epochs 3 --resume spelled.st --save again.st
+ok $W --train spelled.csv --test none --epochs 3 --resume spelled.st --save words_again.st
+same_network again.st words_again.st
+$E digits.csv --load spelled.st --json
+same out of_words
+said 'labels are numbers, in training words'
+$E digits.csv --load spelled.st --json --names nine,eight,seven,six,five,four,three,two,one,zero
+! cmp -s out of_words
+! grep -q 'in training words' err
+sed 's/eight/acht/' spelled.csv >other.csv
+ok $W --train other.csv --test other.csv --epochs 1 --save other.st
+why="digits.csv, line 2, column 1: '8' is a number, but the labels in training were words: acht, five, four, nine, one, seven, six, three, two, zero; write these, or give --names in the order of the numbers"
+refuses 1 "$why" --device cpu --load other.st --evaluate --test digits.csv
+fails 1 "$why" $W --train other.csv --test digits.csv --epochs 1
+fails 1 "$why" $W --train digits.csv --test none --epochs 2 --resume other.st --save never.st
+ok --device cpu --load other.st --evaluate --test digits.csv --names zero,one,two,three,four,five,six,seven,acht,nine
+ok $W --train digits.csv --test none --epochs 1 --save numbers.st # the other way round
+why="spelled.csv, line 2, column 1: 'eight' is not a label from 0 to 9: --names lists words that are labels, in the order of classes"
+refuses 1 "$why" --device cpu --load numbers.st --evaluate --test spelled.csv
+N=zero,one,two,three,four,five,six,seven,eight,nine
+$E digits.csv --load numbers.st --json --names $N
+cp out of_numbers
+$E spelled.csv --load numbers.st --json --names $N
+same out of_numbers
+
 case_ 'names may come from a file, and set the number of classes'
 printf 'a\nb, c\r\nd\n' >names.txt
 ok $W --train numbers.csv --test none --epochs 1 --names names.txt --save file.st
