@@ -203,11 +203,11 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
 
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
-  const char *topic = lab->topic ? lab->topic : "all", *word = lab->device ? "device" : topic;
+  const char *topic = lab->topic ? lab->topic : "all";
+  const char *word = lab->device ? "device" : topic;
   const bool fits = gpu_start && is_emulator == (lab->on == ON_EMULATED);
-  Error reason;
-  if (!lab->from &&
-      !(fits ? gpu_start(&reason) : error_set(&reason, "this program was built without CUDA")))
+  Error reason = {.text = "this program was built without CUDA"};
+  if (!lab->from && !(fits && gpu_start(&reason)))
     return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run%s", reason.text, word,
                      SHOWN, lab->device ? "" : ", --on emulator checks and counts here");
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||

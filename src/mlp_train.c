@@ -70,6 +70,15 @@ static bool may_differ(const OptionRow *row) {
          row->kind == &option_yes_no;
 }
 
+/* What the ranks compare: one text per option, then two. */
+enum { COMMAND = OPTION_ROWS, SAVED, TEXTS };
+
+static ShortText name_of(size_t text) {
+  if (text == COMMAND) return (ShortText){"command"};
+  if (text == SAVED) return (ShortText){"a saved run of"};
+  return text_format("--%s", options_table.rows[text].name);
+}
+
 /* Returns false, with the same message on all ranks, if a rank was started with another command
    than rank 0, with other options or with another saved run (`from`). A rank that only prints its
    help must not leave while others wait for it. Returns true if `ranks` is NULL. */
@@ -77,8 +86,7 @@ static bool ranks_agree(Ranks *ranks, OptionsResult asked, const Options *o, con
                         Error *error) {
   static const char *const commands[] = {
       [OPTIONS_RUN] = "", [OPTIONS_HELP] = "--help", [OPTIONS_VERSION] = "--version"};
-  enum { COMMAND = OPTION_ROWS, SAVED, TEXTS };
-  ShortText mine[TEXTS] = {{{""}}}; /* one text per option, then two */
+  ShortText mine[TEXTS] = {{{""}}};
   const size_t size = (size_t)from->count * from->network.floats * sizeof *from->parameters;
   if (!ranks) return true;
   foreach_row (row, &options_table)
@@ -90,15 +98,12 @@ static bool ranks_agree(Ranks *ranks, OptionsResult asked, const Options *o, con
   bool good = all != NULL;
   for (size_t n = 0; good && n < TEXTS; n++) {
     const size_t i = (n + COMMAND) % TEXTS; /* the command first, since it decides the rest */
-    const char *what = i == COMMAND ? "command" : NULL;
-    if (i == SAVED) what = "a saved run of";
     for (int r = 1; good && r < ranks_count(ranks); r++)
       good = strcmp(all[0][i].text, all[r][i].text) == 0 ||
              error_set(error,
-                       "rank %d was started with %s%s '%.100s', rank 0 with '%.100s': give all "
+                       "rank %d was started with %s '%.100s', rank 0 with '%.100s': give all "
                        "ranks the same options and the same saved run",
-                       r, what ? "" : "--", what ? what : options_table.rows[i].name,
-                       all[r][i].text, all[0][i].text);
+                       r, name_of(i).text, all[r][i].text, all[0][i].text);
   }
   free(all);
   return good;

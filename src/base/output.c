@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/sizes.h"
+#include "base/text.h"
 
 /* ---- where a path leads --------------------------------------------------------------------- */
 
@@ -44,8 +45,8 @@ static const char *name_of(const char *path) {
 /* Copies the path of the folder. A path without a slash is in the working folder. */
 static const char *folder_of(const char *path, char folder[PATH_MAX]) {
   const size_t length = folder_length(path);
-  snprintf(folder, PATH_MAX, "%.*s", length ? (int)length : 1, length ? path : ".");
-  return folder;
+  snprintf(folder, PATH_MAX, "%.*s", (int)length, path);
+  return length > 0 ? folder : strcpy(folder, ".");
 }
 
 static bool is_in_proc(const char *path) {
@@ -139,8 +140,8 @@ static Identity identity_of(const NamedFile *file) {
 
 static void append_name(const NamedFile *file, char text[2 * PATH_MAX]) {
   const size_t used = strlen(text);
-  snprintf(text + used, 2 * PATH_MAX - used, "%s%s%s%s", file->option ? "--" : "",
-           file->option ? file->option : "", file->option ? " " : "", file->path);
+  const ShortText option = file->option ? text_format("--%s ", file->option) : (ShortText){""};
+  snprintf(text + used, 2 * PATH_MAX - used, "%s%s", option.text, file->path);
 }
 
 /* Returns false, with both names in *error, if files a and b are the same and may not be. */
@@ -534,9 +535,11 @@ bool line_file_begin(LineFile *lines, bool replace, int *last, Error *error) {
 
 bool line_file_close(LineFile *lines, Error *error) {
   if (lines->created) unlink(lines->target); /* before the lock ends */
-  const int failed = lines->file              ? fclose(lines->file)
-                     : lines->descriptor >= 0 ? close(lines->descriptor)
-                                              : 0;
+  int failed = 0;
+  if (lines->file)
+    failed = fclose(lines->file);
+  else if (lines->descriptor >= 0)
+    failed = close(lines->descriptor);
   return failed == 0 || line_file_failed(lines, error);
 }
 

@@ -143,9 +143,9 @@ ShortText option_choices(const OptionRow *row, const char *between) {
 }
 
 static void print_row(FILE *file, const OptionRow *row) {
+  const ShortText letter = row->letter ? text_format("-%c,", row->letter) : (ShortText){""};
   const ShortText left =
-      text_format("%3s --%s %s", row->letter ? text_format("-%c,", row->letter).text : "",
-                  row->name, row->argument ? row->argument : "");
+      text_format("%3s --%s %s", letter.text, row->name, row->argument ? row->argument : "");
   const char *between = row->argument && strcmp(row->argument, "LIST") == 0 ? "," : "|";
   ShortText text =
       text_format("%s%s%s", option_choices(row, between).text, row->choices ? ": " : "", row->help);

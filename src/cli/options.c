@@ -25,10 +25,9 @@ static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed
 float options_rate(const Options *options) {
   const Training *t = &options->training;
   const float rate = rates[t->rule.kind], batch = (float)t->batch;
-  return !isnan(t->schedule.rate)             ? t->schedule.rate
-         : t->batch >= 16                     ? rate
-         : optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16)
-                                              : rate * batch / 64;
+  if (!isnan(t->schedule.rate)) return t->schedule.rate;
+  if (t->batch >= 16) return rate;
+  return optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16) : rate * batch / 64;
 }
 
 /* Makes a row: long name, argument, default, kind, field, the commands that take the option, the
@@ -410,20 +409,25 @@ static bool config_error(ConfigFile *config, int line, const char *sentence) {
   return error_set(config->error, "%s:%d: %s", config->path, line, sentence);
 }
 
+/* Returns what is wrong with a line, or NULL. */
+static const char *wrong_in(const ConfigFile *config, const char *line) {
+  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r'),
+             *end = *start == '[' ? strchr(start, ']') : NULL;
+  if (!strchr(line, '\n') && !feof(config->file)) return "the line is too long";
+  if (carriage && carriage[1] && carriage[1] != '\n')
+    return "lines must end with a line feed, not with a carriage return";
+  if (end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")]))
+    return "a key belongs on a line of its own, after that of its section";
+  return NULL;
+}
+
 /* Reads a line for inih. Removes blanks at its start, because inih would take an indented line as a
    continuation of the previous value. Also removes a comment after " #". */
 static char *read_line(char *line, int size, void *context) {
   ConfigFile *config = context;
   if (config->bad_line || !fgets(line, size, config->file)) return NULL;
   config->line++;
-  const char *start = line + strspn(line, " \t"), *carriage = strchr(line, '\r'),
-             *end = *start == '[' ? strchr(start, ']') : NULL;
-  const char *wrong = !strchr(line, '\n') && !feof(config->file) ? "the line is too long"
-                      : carriage && carriage[1] && carriage[1] != '\n'
-                          ? "lines must end with a line feed, not with a carriage return"
-                      : end && !strchr("\r\n;#", end[1 + strspn(end + 1, " \t")])
-                          ? "a key belongs on a line of its own, after that of its section"
-                          : NULL;
+  const char *start = line + strspn(line, " \t"), *wrong = wrong_in(config, line);
   if (wrong) {
     config_error(config, config->line, wrong);
     return NULL;

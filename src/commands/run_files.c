@@ -69,10 +69,11 @@ static bool has_format(const OptionRow *row, const char *path, Error *error) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
              *ending = strrchr(name + strspn(name, "."), '.'), *second = strchr(row->endings, ' ');
   const int first = (int)strcspn(row->endings, " ");
-  return strncmp(path, "/dev/", 5) == 0 || output_is_in_place(path) ||
-         (ending ? is_among(ending + 1, row->endings) : row->may_lack_ending) ||
-         error_set(error, "--%s writes a file whose name ends in .%.*s%s%s, not '%s'", row->name,
-                   first, row->endings, second ? " or ." : "", second ? second + 1 : "", path);
+  const ShortText or_second = second ? text_format(" or .%s", second + 1) : (ShortText){""};
+  const bool fits = ending ? is_among(ending + 1, row->endings) : row->may_lack_ending;
+  return fits || strncmp(path, "/dev/", 5) == 0 || output_is_in_place(path) ||
+         error_set(error, "--%s writes a file whose name ends in .%.*s%s, not '%s'", row->name,
+                   first, row->endings, or_second.text, path);
 }
 
 static const char *output_of(const OptionRow *row, const Options *o) {

@@ -70,10 +70,11 @@ static bool say_network(Seeds *s, int network, const Engine *used, Error *error)
     good = train_log_epoch(&s->log, r, error);
   run_files_derived(s->runs.options, network, path);
   const char *judge = judge_of(last);
+  const double loss = is_judged(last) ? last->test_loss : last->train_loss;
   if (good)
     report_note(s->runs.report, "network  seed %" PRIu64 "  %s-loss %.4f  %s-acc %.2f%%%s%s",
-                seed_of(s, network), judge, is_judged(last) ? last->test_loss : last->train_loss,
-                judge, 100 * accuracy_of(last), *path ? "  wrote " : "", path);
+                seed_of(s, network), judge, loss, judge, 100 * accuracy_of(last),
+                *path ? "  wrote " : "", path);
   return good && report_good(s->runs.report, error);
 }
 

@@ -273,11 +273,11 @@ static bool find_label(const FirstLine *first, const CsvColumns *c, const Column
                        DataSummary *s, Error *error) {
   const char *label = known->label;
   const DataSummary *trained = known->trained;
-  const size_t number = numbered_column(label, c->columns),
-               numbered = number == CSV_NONE ? CSV_NONE : place_of(first, number),
-               told = find_told_name(first, label), usual = find_usual_name(first),
-               odd = c->named ? find_odd_name(first) : CSV_NONE,
-               same = c->named && trained ? find_name(first, trained->label_name) : CSV_NONE;
+  const size_t number = numbered_column(label, c->columns), usual = find_usual_name(first);
+  const size_t told = find_told_name(first, label);
+  const size_t numbered = number == CSV_NONE ? CSV_NONE : place_of(first, number);
+  const size_t odd = c->named ? find_odd_name(first) : CSV_NONE;
+  const size_t same = c->named && trained ? find_name(first, trained->label_name) : CSV_NONE;
   const struct {
     LabelFound found;
     bool here;

@@ -148,7 +148,8 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
     return;
   }
   const int most = is_label ? parser->columns->classes - 1 : UINT8_MAX;
-  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, count < length ? "..." : "",
+  const char *rest = count < length ? "..." : "";
+  error_set(fault, "'%s%s' is not %s from 0 to %d", shown, rest,
             is_label ? "a label" : "an integer", most);
 }
 
@@ -198,8 +199,7 @@ static void take_label(ChunkParser *parser, const unsigned char *text, size_t le
   const CsvColumns *c = parser->columns;
   Chunk *chunk = parser->chunk;
   unsigned value = 0;
-  if ((c->judged && !parse_label(c, text, length, &value, chunk)) ||
-      memchr(text, CSV_LF, length)) {
+  if ((c->judged && !parse_label(c, text, length, &value, chunk)) || memchr(text, CSV_LF, length)) {
     not_an_integer(parser, text, length);
     return;
   }

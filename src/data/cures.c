@@ -87,8 +87,8 @@ static void see_field(void *field, size_t length, void *context) {
   Look *l = context;
   const CsvColumns *c = l->c;
   const bool is_text = length > 0 && !memchr(field, '\0', length);
-  const ShortText text = is_text ? text_format("%.*s", (int)min_size(length, 1000), (char *)field)
-                                 : text_format(length ? "?" : "");
+  ShortText text = text_format(length ? "?" : "");
+  if (is_text) text = text_format("%.*s", (int)min_size(length, 1000), (char *)field);
   const size_t at = l->at++;
   l->is_empty = length == 0;
   if (at == 0 && l->line == 1) l->begin[0] = text;

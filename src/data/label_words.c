@@ -68,14 +68,18 @@ static void see_end(int terminator, void *context) {
   w->at = 0;
 }
 
+static const char *or_empty(const char *text) {
+  return text ? text : "";
+}
+
 /* Learns the columns from the first line. Returns false if the reader will refuse the file. */
 static bool decide(Words *w, const DatasetConfig *c, const char *text, size_t length) {
   Error why;
   DataSummary *summary = calloc(1, sizeof *summary);
   const char *end = memchr(text, '\n', length);
   const ColumnsKnown known = {.file = c->path,
-                              .label = c->label ? c->label : "",
-                              .left_out = c->left_out ? c->left_out : "",
+                              .label = or_empty(c->label),
+                              .left_out = or_empty(c->left_out),
                               .inputs = c->inputs};
   const bool good =
       summary && end && csv_check_text(c->path, text, (size_t)(end - text), &why) &&

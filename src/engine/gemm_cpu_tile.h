@@ -89,10 +89,19 @@ INLINE void NAME(update_tile)(const GemmTerms *terms, const int vectors, const O
 
 #if LANES == 16
 #define EACH_WIDTH(tile, ...)                                                                      \
-  (columns == 1 * LANES   ? NAME(tile)(terms, 1, __VA_ARGS__)                                      \
-   : columns == 2 * LANES ? NAME(tile)(terms, 2, __VA_ARGS__)                                      \
-   : columns == 3 * LANES ? NAME(tile)(terms, 3, __VA_ARGS__)                                      \
-                          : NAME(tile)(terms, 4, __VA_ARGS__))
+  switch (columns / LANES) {                                                                       \
+  case 1:                                                                                          \
+    NAME(tile)(terms, 1, __VA_ARGS__);                                                             \
+    break;                                                                                         \
+  case 2:                                                                                          \
+    NAME(tile)(terms, 2, __VA_ARGS__);                                                             \
+    break;                                                                                         \
+  case 3:                                                                                          \
+    NAME(tile)(terms, 3, __VA_ARGS__);                                                             \
+    break;                                                                                         \
+  default:                                                                                         \
+    NAME(tile)(terms, 4, __VA_ARGS__);                                                             \
+  }
 #else /* all tiles have the same width */
 _Static_assert(GEMM_ALIGN == LANES * VECTORS, "every tile is a whole one");
 #define EACH_WIDTH(tile, ...) (void)columns, NAME(tile)(terms, VECTORS, __VA_ARGS__)

@@ -103,8 +103,9 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
                  taken = steps * (uint64_t)r->epoch;
   if (r->train_loss < 1.5 * begin && taken < FEW_STEPS) {
     if (r->epoch < r->epochs) return (ShortText){""};
+    const char *smaller = t->batch >= 16 ? ", or a smaller --batch" : "";
     return text_format("it took only %" PRIu64 " step%s: more --epochs%s", taken,
-                       taken == 1 ? "" : "s", t->batch >= 16 ? ", or a smaller --batch" : "");
+                       taken == 1 ? "" : "s", smaller);
   }
   return text_format("try a lower --lr%s", t->batch < 16 ? ", or a larger --batch" : "");
 }
