@@ -24,7 +24,8 @@ bool source_stamps_equal(const struct stat *a, const struct stat *b) {
 
 bool source_can_repeat(const char *path) {
   struct stat status;
-  return !path || (!is_standard_input(path) && stat(path, &status) == 0 && S_ISREG(status.st_mode));
+  return !path || (!is_standard_input(path) && stat(path, &status) == 0 &&
+                   (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)));
 }
 
 /* ---- the file's bytes -------------------------------------------------------------------- */

@@ -47,5 +47,6 @@ size_t source_read(Source *source, char *bytes, size_t size);
 /* Closes the source; must be called even after source_open has failed. */
 void source_close(Source *source);
 
-/* Returns true if `path` names a regular file, which can be read several times. */
+/* Returns true if `path` names a regular file, which can be read several times, or a folder, which
+   source_open refuses with another reason. */
 bool source_can_repeat(const char *path);

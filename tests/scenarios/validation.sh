@@ -132,6 +132,8 @@ none.csv does not exist|--validation none.csv
 --validation 0.0001 leaves no rows of train.csv to judge by|--validation 0.0001
 three.csv has 3 pixels a row but train.csv has 2|--validation three.csv
 --train can be read only once|--validation 0.1 --train /dev/null
+. is a directory, not a CSV file|--validation 0.1 --train .
+. is a directory, not a CSV file|--seeds 2 --train .
 END
 fails 1 '--train can be read only once, but --validation 0.1 reads it twice' $T --validation 0.1 \
   --train <(printf '1,2,1\n0,1,2\n')
