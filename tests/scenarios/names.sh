@@ -125,6 +125,9 @@ header file.st | grep -qF '"names":"a\nb, c\nd"'
 printf '2 67\n0 65\n1 66 98\n' >mapping.txt
 ok $W --train numbers.csv --test none --epochs 1 --names mapping.txt --save mapped.st
 [ "$(value names mapped.st)" = 'A\nB\nC' ]
+printf '0 65\n1 66\n2 67\n' >mapping.txt
+run $W --train mapping.txt --test none --epochs 1 --classes 3
+printed 1 "^note     mapping.txt: a row per class with the code of a character is EMNIST's mapping, not rows to train on: --names reads it$"
 fails 1 '--names: cannot read none.txt: No such file or directory; to list names, separate them with commas' \
   $W --train numbers.csv --test none --names none.txt
 : >empty.txt
