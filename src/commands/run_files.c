@@ -1,6 +1,7 @@
 /* Checks that no output of a run destroys an input, and that every output can be written. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,8 +52,8 @@ ShortText run_files_assumed(const Options *o, const Checkpoint *network, const c
   if (pixels)
     text_append(text.text, "pixels / 255, which --pixel-max, --mean and --std change");
   else
-    text_append(text.text, ", and pixels (p / %g - %g) / %g", training_white(&o->training),
-                (double)p->mean, p->std > 0 ? (double)p->std : 1);
+    text_append(text.text, ", and pixels (p / %g %c %g) / %g", training_white(&o->training),
+                p->mean < 0 ? '+' : '-', fabs((double)p->mean), p->std > 0 ? (double)p->std : 1);
   return text;
 }
 

@@ -209,7 +209,7 @@ static bool leave_out_numbers(FirstLine *first, CsvColumns *c, const ColumnsKnow
       i++;
       continue;
     }
-    if (!leave_out(first, i, is_first ? STOP_ID : STOP_OTHER, c, known, error)) return false;
+    if (!leave_out(first, i, is_first ? STOP_ID : STOP_ALSO_ID, c, known, error)) return false;
     is_first = false;
   }
   return true;
@@ -225,12 +225,15 @@ static void settle_stops(const FirstLine *first, CsvColumns *c, DataSummary *s) 
   if (c->labelled) {
     c->label_at = first->column[c->label];
     c->stop[c->stops++] = (ColumnStop){.column = c->label_at, .kind = STOP_LABEL};
-    s->label = (int)c->label_at + 1;
+    if (s->label) s->label = (int)c->label_at + 1;
   }
   qsort(c->stop, c->stops, sizeof *c->stop, by_column);
   for (size_t i = 0; i < c->stops; i++) {
     c->stop[i].pixels = c->stop[i].column - i;
-    if (c->stop[i].kind == STOP_ID) s->id = (int)c->stop[i].column + 1;
+    const int column = (int)c->stop[i].column + 1;
+    if (c->stop[i].kind == STOP_ID) s->id = column;
+    if (c->stop[i].kind == STOP_ID || c->stop[i].kind == STOP_ALSO_ID)
+      text_append(s->ids, *s->ids ? ", %d" : "%d", column);
   }
 }
 
@@ -340,8 +343,9 @@ static bool check_square(const CsvColumns *c, const ColumnsKnown *known, const D
                                 (size_t)trained->inputs + 1 == columns);
   return s->label_found != LABEL_FIRST || fits || side < LEAST_SIDE || side * side != columns ||
          error_set(error,
-                   "%s: %zu columns are %zu x %zu: where is the label? --label-column says which "
-                   "column it is",
+                   "%s: its %zu columns seem to be %zu x %zu pixels and no label: rows without "
+                   "labels are for --predict; if one of the columns is the label, --label-column "
+                   "says which",
                    known->file, columns, side, side);
 }
 
@@ -376,8 +380,7 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
                      columns > 2 ? ": make pictures 64 x 64 at most" : "");
   if (!c->labelled) return true;
   if (known->lines != LINES_OF_TEXT) {
-    s->label = 1;
-    s->label_found = LABEL_NAMED;
+    s->label_found = LABEL_NAMED; /* it is in no column, but in another file */
     return true;
   }
   if (!find_label(first, c, known, s, error)) return false;

@@ -20,7 +20,8 @@ enum { CSV_OPTIONS = CSV_STRICT | CSV_STRICT_FINI | CSV_REPALL_NL };
 
 enum { COLUMNS_LEFT_OUT = 64 }; /* maximum number of columns that are left out */
 
-typedef enum { STOP_LABEL, STOP_ID, STOP_OTHER } StopKind; /* STOP_ID: it numbers the rows */
+/* STOP_ID: it numbers the rows. STOP_ALSO_ID: so does an earlier column. */
+typedef enum { STOP_LABEL, STOP_ID, STOP_ALSO_ID, STOP_OTHER } StopKind;
 
 /* A column that is not a pixel. */
 typedef struct {

@@ -41,6 +41,8 @@ typedef struct {
   ShortText bad;           /* the refused field */
   uint64_t rows;           /* number of lines after a header */
   uint64_t longer;         /* number of these that have one field more than line 1 */
+  size_t fields;           /* number of fields of line 2 */
+  bool ragged;             /* a later line has another number of fields */
   uint64_t open_end;       /* number of lines whose last field is empty */
   bool numbers;            /* all pixels are numbers */
   bool whole_later;        /* the pixels after line 1 are whole numbers from 0 to 255 */
@@ -109,7 +111,9 @@ static void see_end(int terminator, void *context) {
     l->rows += !(l->c->named && l->line == 1);
     l->longer += l->at == l->c->columns + 1;
     l->open_end += l->is_empty;
+    l->ragged |= l->line > 2 && l->at != l->fields;
   }
+  if (l->line == 2) l->fields = l->at;
   l->line++;
   l->at = 0;
 }
@@ -157,8 +161,11 @@ static ShortText has_separator_line(const Look *l) {
              : nothing;
 }
 
+/* The lines after the comment must be rows. If the comment has blanks, but no commas, rows with
+   commas are split as if they had blanks, too, so that they are one field. */
 static ShortText has_comment(const Look *l) {
-  return *l->start == '#' && l->c->named && l->fault_line == 2
+  const bool are_rows = !l->ragged && (l->fields > 1 || strpbrk(l->begin[1].text, ",;\t"));
+  return *l->start == '#' && l->c->named && l->fault_line == 2 && are_rows
              ? text_format("line 1 is a comment: " WITHOUT_LINE_1)
              : nothing;
 }
@@ -227,24 +234,25 @@ static ShortText has_no_labels(const Look *l) {
              : nothing;
 }
 
-/* Returns true if the values are 0 to their greatest one, or 1 to it, without a gap. */
-static bool have_no_gap(const Values *v) {
-  for (unsigned i = 1; i <= v->greatest; i++)
-    if (!v->seen[i]) return false;
-  return v->whole && v->greatest > 0;
+/* Returns true if most numbers from 0 to the greatest value occur, as they do for labels. */
+static bool are_dense(const Values *v) {
+  unsigned count = 0;
+  for (unsigned i = 0; i <= v->greatest; i++) count += v->seen[i];
+  return v->whole && v->greatest > 0 && 4 * count >= 3 * (v->greatest + 1);
 }
 
 static ShortText counts_rows(const Look *l) {
   enum { ENOUGH = 10 };
   return is_of_number(l) && l->label.counts_up && l->label.rows >= ENOUGH
-             ? text_format("the column numbers the rows: --label-column says where labels are")
+             ? text_format("the column numbers the rows: --ignore-columns %zu leaves it out",
+                           l->c->label_at + 1)
              : nothing;
 }
 
 static ShortText has_labels_last(const Look *l) {
   const Values *end = &l->end;
-  return is_of_number(l) && l->c->label_at == 0 && l->label.whole && !have_no_gap(&l->label) &&
-                 have_no_gap(end) && end->greatest < (unsigned)l->c->classes
+  return is_of_number(l) && l->c->label_at == 0 && l->label.whole && !are_dense(&l->label) &&
+                 are_dense(end) && end->greatest < (unsigned)l->c->classes
              ? text_format("it looks like a pixel, and the last column, 0 to %u, like the label: "
                            "--label-column last",
                            end->greatest)

@@ -580,10 +580,16 @@ static bool check_labels(const DatasetReader *reader, Error *error) {
   while (label < s->classes - 1 && s->counts[label] == 0) label++;
   if (s->counts[label] < (trains ? 2 : ENOUGH) || s->counts[label] < s->rows) return true;
   if (!trains && !(doubtful && reader->config.trained)) return true;
-  const char *but = trains ? ", but training needs two classes" : "";
-  return error_set(error, "%s: all %" PRIu64 " rows have label %d in column %d%s%s",
-                   reader->source.name, s->rows, label, s->label, but,
-                   doubtful ? ": --label-column says which column has the labels" : "");
+  ShortText where = {""};
+  if (s->label) where = text_format(" in column %d", s->label);
+  error_set(error, "%s: all %" PRIu64 " rows have label %d%s%s", reader->source.name, s->rows,
+            label, where.text, trains ? ", but training needs two classes" : "");
+  const size_t length = strlen(error->text);
+  if (doubtful)
+    cures_append(reader->config.path, &reader->columns, CSV_NONE, (size_t)s->label, error);
+  if (doubtful && strlen(error->text) == length)
+    text_append(error->text, ": --label-column says which column has the labels");
+  return false;
 }
 
 /* Sets *error to the chunk's fault and the place of it in the file. Returns false. */

@@ -198,6 +198,17 @@ static ShortText is_dim(const DataSummary *s, const DataSummary *trained) {
              : text_format("the largest pixel is %d: --pixel-max %d", s->greatest, s->greatest);
 }
 
+/* Remarks on a table of names, EMNIST's mapping, which can be read as rows: each class has one row,
+   with one or two codes of characters. */
+static ShortText is_mapping(const DataSummary *s, const DataSummary *trained) {
+  (void)trained;
+  return s->inputs <= 2 && s->rows == (uint64_t)labels_that_occur(s) && s->least >= ' ' &&
+                 s->greatest <= '~'
+             ? text_format("a row per class with the code of a character is EMNIST's mapping, not "
+                           "rows to train on: --names reads it")
+             : nothing;
+}
+
 /* Remarks on all rows. */
 
 /* Returns the label's column in words, such as "column 65, 'label'". */
@@ -220,7 +231,9 @@ static ShortText is_reordered(const DataSummary *s, const DataSummary *trained) 
 
 static ShortText has_ids(const DataSummary *s, const DataSummary *trained) {
   (void)trained;
-  return s->id ? text_format("column %d numbers the rows: left out", s->id) : nothing;
+  if (!s->id) return nothing;
+  return strchr(s->ids, ',') ? text_format("columns %s number the rows: left out", s->ids)
+                             : text_format("column %d numbers the rows: left out", s->id);
 }
 
 static ShortText has_odd_label(const DataSummary *s, const DataSummary *trained) {
@@ -362,6 +375,7 @@ static const struct {
     {has_colours, OF_TRAINING},
     {is_no_square, OF_TRAINING},
     {is_dim, OF_TRAINING},
+    {is_mapping, OF_TRAINING},
     {is_on_side, OF_TRAINING},
     {is_reordered, OF_ALL},
     {has_ids, OF_ALL},

@@ -44,11 +44,13 @@ typedef struct {
   bool header, sorted;                  /* true if line 1 is a header; true if data_is_sorted */
 
   /* The columns, as columns.h decides them. Texts are "" if unknown or if there is no header. */
-  int label; /* the label's column, from 1; 0 if rows have no label or it is unknown */
+  int label; /* the label's column, from 1; 0 if rows have no label, if it is in no column, or if it
+                is unknown */
   LabelFound label_found;
   bool words;          /* labels are names of classes */
   bool mapped;         /* labels are numbers whose words are names of classes, as 8 for eight */
   int id;              /* the column that numbers the rows and is left out, from 1, or 0 */
+  char ids[128];       /* all columns that are left out because they number rows, as "1, 3" */
   int header_label;    /* the column with a usual name of a label, from 1, or 0 */
   char label_name[64]; /* the header's name of the label's column */
   char

@@ -34,6 +34,9 @@ case_ 'lines that are no rows are named'
 cured excel.csv 'line 1 is only for Excel: remove it, as tail -n +2 does' 'tail -n +2'
 { echo '# made by a script'; cat named.csv; } >comment.csv
 cured comment.csv 'line 1 is a comment: remove it, as tail -n +2 does' 'tail -n +2'
+printf '# A page\n\nIt has no rows.\n' >page.md # a heading is no comment
+fails 1 'page.md, line 2: a blank line, but more lines follow' $S --train page.md
+if grep -q comment err; then die "$(cat err)"; fi
 cat named.csv named.csv >twice.csv
 cured twice.csv "line 42, column 1: 'label' is not a label from 0 to 3: the header comes again: remove this line" 'sed 42d'
 { awk 'BEGIN { printf "0,0.1"; for (i = 2; i < 17; i++) printf ",0.%d", i; print "" }'; cat rows.csv; } >pandas.csv
@@ -47,7 +50,19 @@ case_ 'a label that is none is named'
 # shellcheck disable=SC2016 # awk expands $1
 hot='{ line = ""; for (i = 0; i < 4; i++) line = line (i == $1 ? "True" : "False") ","; sub(/^[0-9],/, ""); print line $0 }'
 awk -F, "$hot" rows.csv >true.csv
-cured true.csv 'columns of True and False are a one-hot label' 'cat rows.csv; :'
+cured true.csv 'columns of True and False are a one-hot label' \
+  "awk -F, '{ for (i = 1; i <= 4; i++) if (\$i == \"True\") printf \"%d\", i - 1; for (i = 5; i <= NF; i++) printf \",%s\", \$i; print \"\" }'"
+same cured.csv rows.csv
+awk '{ print NR + 1999 "," $0 }' rows.csv >counted.csv # more than pixels and classes are
+fails 1 'counted.csv, line 1, column 1:' $S --train counted.csv
+awk '{ print NR "," $0 }' rows.csv >counted.csv
+cured counted.csv 'the column numbers the rows: --ignore-columns 1 leaves it out' cat --ignore-columns 1 --save counted.st
+ok $S --train rows.csv --save rows.st
+same_network counted.st rows.st
+awk -F, -v OFS=, 'BEGIN { split("hat shoe coat bag", w, " ") } { $1 = w[1 + $1]; print }' named.csv | sed "1s/^[^,]*/label/" >words.csv
+fails 1 "'hat' is not a label from 0 to 3: --names lists words that are labels, in the order of classes" \
+  $N --classes 4 --epochs 4 --train rows.csv --test words.csv
+prints 1 '^epoch 4/4 .*%.*%' $N --classes 4 --epochs 4 --train rows.csv --test words.csv --names hat,shoe,coat,bag
 awk -F, '{ label = $1; $1 = ""; print substr($0, 2) " " label }' rows.csv | sed 's/^[0-9]*/5/; 2s/^[0-9]*/90/; s/ /,/g' >last.csv
 cured last.csv 'it looks like a pixel, and the last column, 0 to 3, like the label: --label-column last' cat --label-column last
 awk -F, -v OFS=, '{ $1 = NR % 26; print }' rows.csv >letters.csv
@@ -74,9 +89,19 @@ cured 16_bits.csv 'pixels go up to 65535: write round(p * 0.00389105)' \
   "awk -F, -v OFS=, '{ for (i = 2; i <= NF; i++) \$i = int(\$i * 0.00389105 + 0.5); print }'"
 { echo emotion,pixels; sed 's/,/ /2g; s/,\(.*\)/,"\1"/' rows.csv; } >field.csv
 cured field.csv 'pixels are all in one field: write each in a field of its own' "tail -n +2 | tr ' ' , | tr -d '\"'"
-printf 'name,label\na/5.png,1\nb.png,0\n' >pictures.csv
+echo name,label >pictures.csv
+for r in 0 1 2 3; do
+  printf 'P5 4 4 255\n' >$r.png # a picture of 4 x 4 pixels; its bytes say that it is PGM
+  for i in {0..15}; do if [ $((i % 4)) = $r ]; then printf '\377'; else printf '\0'; fi; done >>$r.png
+  echo "$r.png,$r" >>pictures.csv
+done
 fails 1 'the rows name pictures: write the pixels of each into its row, or give the pictures to --classify' \
   $S --train pictures.csv
+while IFS=, read -r name label; do
+  [ "$name" = name ] || echo "$label,$(tail -c 16 "$name" | od -An -v -tu1 | xargs | tr ' ' ,)"
+done <pictures.csv >cured.csv
+ok $S --train cured.csv --save cured.st
+ok --device cpu --load net.st --classify {0,1,2,3}.png
 
 case_ 'pixels in colour are no columns too many'
 awk 'BEGIN { for (r = 0; r < 40; r++) { printf "%d", r % 4; for (i = 0; i < 192; i++) printf ",%d", i % 4 == r % 4 ? 255 : r * i % 30; print "" } }' >colours.csv

@@ -258,7 +258,7 @@ prints 1 '^note     named_judge.csv: the label is column 65, as --label-column s
   $L --predict named_judge.csv --label-column 65 --output answers.csv
 # Rows without labels have a column too few.
 for file in square judge; do cut -d, -f2- $file.csv >bare_$file.csv; done
-square='64 columns are 8 x 8: where is the label? --label-column'
+square='its 64 columns seem to be 8 x 8 pixels and no label: rows without labels are for --predict; if one of the columns'
 fails 1 "bare_square.csv: $square" $S --train bare_square.csv --validation 0.1
 fails 1 'bare_judge.csv has no label column' $S --test bare_judge.csv
 fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels, so where is the label?" $L --evaluate --test bare_judge.csv
@@ -289,10 +289,16 @@ printed 1 '^network  4096-2,'
 
 case_ 'a column that is no label is said'
 map 0 judge.csv | cut -d, -f2- | paste -d, - <(cut -d, -f1 judge.csv) >zero_first.csv # the first column is 0 in all rows
-fails 1 'zero_first.csv: all 100 rows have label 0 in column 1: --label-column says which' $L --evaluate --test zero_first.csv
-fails 1 'zero_first.csv: all 100 rows have label 0 in column 1, but training needs two' $S --train zero_first.csv
+last='it looks like a pixel, and the last column, 0 to 3, like the label: --label-column last'
+fails 1 "zero_first.csv: all 100 rows have label 0 in column 1: $last" $L --evaluate --test zero_first.csv
+fails 1 "zero_first.csv: all 100 rows have label 0 in column 1, but training needs two classes: $last" $S --train zero_first.csv
+ok $L --evaluate --test zero_first.csv --label-column last
+cut -d, -f-64 zero_first.csv | sed 's/$/,3,1/' >zero_twice.csv # the last column has one value, too
+fails 1 'in column 1, but training needs two classes: --label-column says which column has the labels' $S --train zero_twice.csv --test none
 ok $L --predict zero_first.csv --output answers.csv
 printed 1 '^note     zero_first.csv: column 1, was ignored as the label, but it is 0 in all rows: --label-column says'
+grep -v ',2$' zero_first.csv >no_twos.csv # a class may be missing
+fails 1 "$last" $S --train no_twos.csv
 paste -d, <(seq 100) <(cut -d, -f2- judge.csv) >rows.csv
 ok $L --predict rows.csv --output answers.csv
 printed 1 '^note     rows.csv: column 1, was ignored as the label, but it counts up from 1: '

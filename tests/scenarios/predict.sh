@@ -186,6 +186,10 @@ cut -d, -f1,3,4 ids.csv | sed '2s/row-1/"row, ""1"""/' >asked.csv
 run --device cpu --load ids.st --predict asked.csv --output ids_out.csv
 [ "$(sed -n 2p ids_out.csv | cut -d, -f1-2)" = '"row, ""1"""' ]
 [ "$(sed -n 301p ids_out.csv | cut -d, -f1)" = row-300 ]
+awk -F, '{ print (NR == 1 ? "index" : NR) "," $0 }' ids.csv >more.csv
+ok $T --train more.csv --ignore-columns place --test none --save more.st
+printed 1 '^note     more.csv: columns 1, 2 number the rows: left out$'
+same_network more.st plain.st
 ok --device cpu --load plain.st --predict train.csv --output plain_out.csv
 same <(sed 's/.*,//' ids_out.csv) <(sed 's/.*,//' plain_out.csv)
 fails 1 "no column 'place' to leave out" $T --ignore-columns place

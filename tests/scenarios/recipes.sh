@@ -38,6 +38,13 @@ mv out by-idx.csv
 ok --device cpu --load ten.st --predict plain.csv
 same out by-idx.csv
 fails 1 'some-labels-idx1-ubyte is an IDX file of labels: give the file of its pictures' $T --train some-labels-idx1-ubyte
+awk -F, -v OFS=, '{ label = $1; sub(/^[0-9]*,/, ""); print $0, label }' plain.csv >last.csv # labels of IDX files are in no column
+ok $T --train last.csv --label-column last --save last.st
+run --device cpu --load last.st --evaluate --test some-images-idx3-ubyte --json
+if grep -q 'the label is' err; then die "$(cat err)"; fi
+ok $T --train some-images-idx3-ubyte --save idx.st
+run --device cpu --load idx.st --evaluate --test last.csv --label-column last
+if grep -q 'the label is' out; then die "$(cat out)"; fi
 cp some-images-idx3-ubyte EMNIST-images-idx3-ubyte
 cp some-labels-idx1-ubyte EMNIST-labels-idx1-ubyte
 run $T --train EMNIST-images-idx3-ubyte
