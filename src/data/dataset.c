@@ -342,8 +342,8 @@ static bool check_pictures(const DatasetReader *reader, Error *error) {
   if (!idx_labels_path(name, path))
     return error_set(
         error,
-        "%s holds pictures, but their labels cannot be found by its name: name the files "
-        "like train-images-idx3-ubyte and train-labels-idx1-ubyte",
+        "%s holds pictures, but their labels cannot be found by its name: rename both files, or "
+        "link them with ln -s, to names like my-images and my-labels",
         name);
   return error_set(error, "%s holds pictures, but there is no file of their labels, %s", name,
                    path);

@@ -50,7 +50,13 @@ cp some-labels-idx1-ubyte EMNIST-labels-idx1-ubyte
 run $T --train EMNIST-images-idx3-ubyte
 grep -q "note: EMNIST-images-idx3-ubyte: EMNIST's pictures lie on their side" err || die "$(cat err)"
 cp some-images-idx3-ubyte unnamed
-fails 1 'their labels cannot be found by its name' $T --train unnamed
+fails 1 'their labels cannot be found by its name: rename both files, or link them with ln -s, to names like my-images and my-labels' \
+  $T --train unnamed
+ln -s unnamed my-images
+ln -s some-labels-idx1-ubyte my-labels
+ok $T --train my-images --save linked.st
+ok $T --train some-images-idx3-ubyte --save named.st
+same_network linked.st named.st
 ok --device cpu --load ten.st --predict unnamed # needs no labels
 same out by-idx.csv
 cp some-images-idx3-ubyte lone-images-idx3-ubyte
