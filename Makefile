@@ -303,18 +303,19 @@ setup:                      ## look for what is needed, install what is missing
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 COMPLETIONS = $(TREE)/share/bash-completion/completions
 
-install: all                ## put programs, manual, completion and configs under PREFIX
+install: all                ## put programs, manuals, completion, pages and configs under PREFIX
 	install -D -t '$(TREE)/bin' $(sort $(PLACED) $(LAB_EMULATOR))
 	$(if $(RANKS),install -D -t '$(TREE)/lib/mlp-train' $(RANKS))
 	install -D scripts/download_mnist.sh '$(TREE)/bin/mlp-train-fetch'
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
 	for name in $(PROGRAMS); do install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
+	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' docs/formats.md docs/options.md docs/recipes.md
 
 uninstall:                  ## remove what install put there
 	rm -f $(patsubst %,'$(TREE)/bin/%',$(PROGRAMS) mlp-lab-emulator mlp-train-fetch)
 	rm -f $(PROGRAMS:%='$(TREE)/share/man/man1/%.1') $(PROGRAMS:%='$(COMPLETIONS)/%')
-	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/lib/mlp-train'
+	rm -rf '$(TREE)/share/mlp-train' '$(TREE)/share/doc/mlp-train' '$(TREE)/lib/mlp-train'
 
 # ---- how files are built -----------------------------------------------------------------
 # If compilers or flags have changed since the last time, everything is built again.

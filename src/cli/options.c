@@ -254,6 +254,8 @@ const OptionTable options_table = {
              "the options as keys, as --dry-run prints them.\n"
              "A run that is interrupted is saved in the file of --save, and --resume continues\n"
              "it as if it had never stopped. A second signal ends the program at once.\n"
+             "Recipes, file formats and presets are described in recipes.md, formats.md and\n"
+             "options.md: in docs/ of the sources, or in share/doc/mlp-train once installed.\n"
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
              "interrupted, 141 if the reader of standard output left.\n",
     .rows = table,

@@ -38,6 +38,9 @@ diff list - <<'END'
 644 ./usr/share/bash-completion/completions/mlp-digits
 644 ./usr/share/bash-completion/completions/mlp-lab
 644 ./usr/share/bash-completion/completions/mlp-train
+644 ./usr/share/doc/mlp-train/formats.md
+644 ./usr/share/doc/mlp-train/options.md
+644 ./usr/share/doc/mlp-train/recipes.md
 644 ./usr/share/man/man1/mlp-bench.1
 644 ./usr/share/man/man1/mlp-digits.1
 644 ./usr/share/man/man1/mlp-lab.1
