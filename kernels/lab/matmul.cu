@@ -76,7 +76,8 @@ cudaError_t launch_tiles(const LabCall *call) {
 template <bool ACROSS> __global__ void __launch_bounds__(256) element_kernel(Matrices p) {
   const Corner corner = ACROSS ? lab_corner<8, 32>(p.n) : lab_corner<32, 8>(p.n);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int i = corner.row + (ACROSS ? warp : lane), j = corner.column + (ACROSS ? lane : warp);
+  const int i = corner.row + (ACROSS ? warp : lane);
+  const int j = corner.column + (ACROSS ? lane : warp);
   if (i >= p.m || j >= p.n) return;
   const float *a = p.a + (int64_t)i * p.k, *b = p.b + j;
   float sum = 0.0f;

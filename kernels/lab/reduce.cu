@@ -12,13 +12,18 @@ namespace {
 
 enum { FLOAT32, INT32, DOT, MINIMUM, MAXIMUM, PROBLEMS };
 
+/* Returns the result of no values, which changes nothing. */
+template <int PROBLEM> constexpr float result_of_nothing() {
+  if (PROBLEM == MINIMUM) return INFINITY;
+  return PROBLEM == MAXIMUM ? -INFINITY : 0;
+}
+
 /* The operation of a problem. Every rung works with any operation that may be done in any order. A
    sum of int32 is computed in uint32, because its overflow is defined; the bits are the same. */
 template <int PROBLEM> struct Operation {
   using T = std::conditional_t<PROBLEM == INT32, uint32_t, float>;
   static constexpr bool PRODUCTS = PROBLEM == DOT;
-  /* The result of no values: it changes nothing. */
-  static constexpr T NOTHING = PROBLEM == MINIMUM ? INFINITY : PROBLEM == MAXIMUM ? -INFINITY : 0;
+  static constexpr T NOTHING = (T)result_of_nothing<PROBLEM>();
 
   template <class Any> __host__ __device__ Any operator()(Any a, Any b) const {
     if constexpr (PROBLEM == MINIMUM) return fmin(a, b);
@@ -127,8 +132,9 @@ struct AddOnLoad : Sequential {
   static constexpr int VALUES = 2 * THREADS;
   template <class Op, class T> static __device__ T fetch(const T *x, const T *y, int64_t count) {
     const int64_t i = (int64_t)blockIdx.x * 2 * THREADS + threadIdx.x, j = i + THREADS;
-    return Op()(i < count ? Op::value(x, y, i) : Op::NOTHING,
-                j < count ? Op::value(x, y, j) : Op::NOTHING);
+    const T first = i < count ? Op::value(x, y, i) : Op::NOTHING;
+    const T second = j < count ? Op::value(x, y, j) : Op::NOTHING;
+    return Op()(first, second);
   }
 };
 

@@ -208,7 +208,8 @@ template <int LANES_, int WORDS_> struct Shape {
   static constexpr int ROWS = LANES == 32 ? 4 : 1; /* rows per block; an SM holds 16 such blocks */
   static constexpr int BLOCK = LANES * ROWS;
   /* Blocks per SM. An SM holds 1024, 1280 or 2048 threads of 64, 48 or 32 registers each. */
-  static constexpr int BLOCKS = (WORDS == 8 ? 1024 : WORDS == 4 ? 1280 : 2048) / BLOCK;
+  static constexpr int AT_MOST_4_WORDS = WORDS == 4 ? 1280 : 2048;
+  static constexpr int BLOCKS = (WORDS == 8 ? 1024 : AT_MOST_4_WORDS) / BLOCK;
 };
 
 /* Calls launch with the smallest shape for `width` values. WORDS grows to 8 before LANES grows. */

@@ -157,10 +157,13 @@ cudaError_t launch_memset(const LabCall *call) {
                          call->stream);
 }
 
+template <int PROBLEM> constexpr auto type_of_input(int n) {
+  return INPUTS<PROBLEM> > n ? LAB_FLOAT32 : LAB_NOTHING;
+}
+
 template <int PROBLEM, int OPERATIONS> constexpr LabProblem problem(const char *name) {
   return {name,
-          {INPUTS<PROBLEM> > 0 ? LAB_FLOAT32 : LAB_NOTHING,
-           INPUTS<PROBLEM> > 1 ? LAB_FLOAT32 : LAB_NOTHING},
+          {type_of_input<PROBLEM>(0), type_of_input<PROBLEM>(1)},
           LAB_FLOAT32,
           lab_each<OPERATIONS>,
           reference<PROBLEM>};

@@ -59,7 +59,9 @@ template <class Operand> struct RawFragment {
   __device__ void zero_out_of_bounds(const Operand &operand, int first, int k,
                                      const Line (&lines)[LINES]) {
     const int g = lane_group(), t = lane_in_group();
-    if (!operand.in_bounds(Operand::ALONG_K ? first : k, 16, Operand::ALONG_K ? k : first, 16))
+    const int row = Operand::ALONG_K ? first : k;
+    const int column = Operand::ALONG_K ? k : first;
+    if (!operand.in_bounds(row, 16, column, 16))
       unrolled (n, LINES)
         operand.zero_out_of_bounds(raw[n], lines[n], Operand::ALONG_K ? k + 4 * t : first + 2 * g);
   }
@@ -95,7 +97,8 @@ struct TensorCores {
   template <class Slab, bool IS_A, class Operand>
   static __device__ void load(const Stored *planes, int side, int k, Fragment<IS_A, Operand> &out) {
     const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
-    const int s = side + (IS_A ? near : far), d = k + (IS_A ? far : near);
+    const int s = side + (IS_A ? near : far);
+    const int d = k + (IS_A ? far : near);
     const Stored *at = planes + (Operand::ALONG_K ? (s + lane % 8) * Slab::PITCH + d
                                                   : (d + lane % 8) * Slab::PITCH + s);
     unrolled (term, Operand::TERMS)
@@ -179,8 +182,8 @@ struct FloatCores {
 
   /* Returns where value `at` of a line is. Words are swizzled so that lanes use different banks. */
   template <class Slab> static __device__ int place(int line, int at) {
-    const int turn = !Slab::ALONG_K ? 0 : Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
-    return line * Slab::PITCH + (at / 4 ^ turn) * 4 + at % 4;
+    const int turn = Slab::LINE >= 32 ? line % 8 : line / 2 % 4;
+    return line * Slab::PITCH + (at / 4 ^ (Slab::ALONG_K ? turn : 0)) * 4 + at % 4;
   }
 
   template <class Slab, class Operand>
@@ -193,15 +196,16 @@ struct FloatCores {
 
   template <class Slab, bool IS_A, class Operand>
   static __device__ void load(const float *slab, int side, int k, Fragment<IS_A, Operand> &out) {
+    constexpr int LINES = IS_A ? 2 : 4;
     const int g = lane_group(), t = lane_in_group();
     if constexpr (Operand::ALONG_K) {
-      unrolled (n, IS_A ? 2 : 4)
+      unrolled (n, LINES)
         load_vector(slab + place<Slab>(side + (IS_A ? g + 8 * n : t + 4 * n), k), out.value[n]);
     } else {
       unrolled (d, STEP) {
-        float side_by_side[IS_A ? 2 : 4];
+        float side_by_side[LINES];
         load_vector(slab + place<Slab>(k + d, side + (IS_A ? 2 * g : 4 * t)), side_by_side);
-        unrolled (n, IS_A ? 2 : 4) out.value[n][d] = side_by_side[n];
+        unrolled (n, LINES) out.value[n][d] = side_by_side[n];
       }
     }
   }

@@ -243,9 +243,10 @@ template <class Shape, int SIDE, class Operand> struct Slab {
   }
   __device__ void store_shared(const Operand &operand, int first, int k,
                                Arithmetic::Stored *planes) {
-    if (!operand.in_bounds(ALONG_K ? first : k, LINES, ALONG_K ? k : first, LINE))
-      unrolled (n, QUADS)
-        operand.zero_out_of_bounds(raw[n], lines[n], (ALONG_K ? k : first) + at_of(n));
+    const int row = ALONG_K ? first : k;
+    const int column = ALONG_K ? k : first;
+    if (!operand.in_bounds(row, LINES, column, LINE))
+      unrolled (n, QUADS) operand.zero_out_of_bounds(raw[n], lines[n], column + at_of(n));
     unrolled (n, QUADS) Arithmetic::store<Slab, Operand>(raw[n], planes, line_of(n), at_of(n));
   }
 };

@@ -19,14 +19,16 @@ struct MomentumUpdate : Updated {
   __device__ Prefetched prefetch(int o, int i) const {
     if (stores) return {};
     const size_t at = (size_t)o * in + i;
-    const float *w = i < in ? d_w + at : d_b + o, *v = i < in ? d_vw + at : d_vb + o;
+    const float *w = i < in ? d_w + at : d_b + o;
+    const float *v = i < in ? d_vw + at : d_vb + o;
     return {*w, *v};
   }
   __device__ void operator()(int o, int i, float gradient, Prefetched prefetched) const {
     const size_t at = (size_t)o * in + i;
     const UpdateRule mine = {rule.momentum, i < in ? rule.weight_decay : 0.0f};
     if (!stores) update_value(prefetched.w, prefetched.v, gradient, mine, rate);
-    *(i < in ? d_w + at : d_b + o) = stores ? gradient : prefetched.w;
+    float *to = i < in ? d_w + at : d_b + o;
+    *to = stores ? gradient : prefetched.w;
     if (!stores) *(i < in ? d_vw + at : d_vb + o) = prefetched.v;
   }
 
@@ -173,9 +175,10 @@ __global__ void __launch_bounds__(Shape::THREADS, 2)
   const Share &share = shares.share[n];
   const LayerUpdate &layer = share.layer;
   const bool stores = layer.d_gw;
+  float *d_w = stores ? layer.d_gw : layer.d_w;
+  float *d_b = stores ? layer.d_gb : layer.d_b;
   const StepState *state = batch.d_state;
-  const MomentumUpdate update = {{stores ? layer.d_gw : layer.d_w, stores ? layer.d_gb : layer.d_b,
-                                  layer.d_vw, layer.d_vb, stores},
+  const MomentumUpdate update = {{d_w, d_b, layer.d_vw, layer.d_vb, stores},
                                  {state->rule.momentum, state->rule.weight_decay},
                                  layer.out,
                                  layer.in,

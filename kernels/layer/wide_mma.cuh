@@ -91,7 +91,8 @@ template <Major MAJOR, int SIDE> struct Copies {
 
   /* Starts to copy DEPTH more values along k to a stage, with zeros beyond `sides` and `k`. */
   __device__ void start(const Operand &o, int terms, int sides, int k, uint32_t to) {
-    const int lines = MAJOR == ALONG_K ? sides : k, columns = MAJOR == ALONG_K ? k : sides;
+    const int lines = MAJOR == ALONG_K ? sides : k;
+    const int columns = MAJOR == ALONG_K ? k : sides;
     const int bytes = min(16, max(0, 2 * (columns - column)));
     unrolled (i, COUNT) {
       const bool some = line + i * APART < lines && bytes > 0;
@@ -116,7 +117,8 @@ template <Major MAJOR, bool IS_A, int SIDE> struct Fragments {
 
   __device__ Fragments(uint32_t slab, int side) {
     const int lane = threadIdx.x % 32, near = lane / 8 % 2 * 8, far = lane / 16 * 8;
-    const int s = side + (IS_A ? near : far), k = IS_A ? far : near;
+    const int s = side + (IS_A ? near : far);
+    const int k = IS_A ? far : near;
     at = slab + (MAJOR == ALONG_K ? S::place(s + lane % 8, k / 8) : S::place(k + lane % 8, s / 8));
   }
   /* Loads the fragment that is 16 i sides and 16 * step k after the first fragment. An exclusive or
@@ -264,9 +266,10 @@ __global__ void __launch_bounds__(THREADS, Tile::BLOCKS)
   if (Kind::SKIPS && rows_of_all_ranks(batch) == 0) return;
   Quarter<Kind, Tile> c = {};
   const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared);
+  constexpr int A_TERMS = Kind::INPUT_IS_A ? 1 : TERMS; /* a pixel has one term */
+  constexpr int B_TERMS = Kind::INPUT_IS_A ? TERMS : 1;
   if (Kind::HAS_PIXELS && p.pixels)
-    c.template multiply_tile<Kind::INPUT_IS_A ? 1 : TERMS, Kind::INPUT_IS_A ? TERMS : 1>(
-        p, row, column, all.stages, ring);
+    c.template multiply_tile<A_TERMS, B_TERMS>(p, row, column, all.stages, ring);
   else
     c.template multiply_tile<TERMS, TERMS>(p, row, column, all.stages, ring);
   float *piece = reinterpret_cast<float *>(shared) + warp * 16 * Tile::WARP_SIDE;

@@ -155,10 +155,11 @@ cudaError_t launch(const Work<Kind> &work, const BatchView &batch, int multiproc
     Product &p = all.product[i];
     const Factors &f = work.product[i];
     const bool along = Kind::B == ALONG_K, shared = p.down == 2; /* both describe B */
-    const int sides = !along ? SIDE : shared ? COLUMNS / 2 : COLUMNS;
+    const int terms = along && shared ? 1 : f.b.terms;
+    int sides = SIDE;
+    if (along) sides = shared ? COLUMNS / 2 : COLUMNS;
     TRY(describe(f.a, Kind::A == ALONG_K ? f.k : f.m, Kind::A, DEPTH, SIDE, f.a.terms, &p.a));
-    TRY(describe(f.b, along ? f.k : f.n, Kind::B, DEPTH, sides, along && shared ? 1 : f.b.terms,
-                 &p.b));
+    TRY(describe(f.b, along ? f.k : f.n, Kind::B, DEPTH, sides, terms, &p.b));
   }
   const int cluster = all.pair ? 2 : all.splits, most = capacity.clusters[cluster];
   const int clusters = all.splits > 1 ? all.units : clusters_for(all, most);

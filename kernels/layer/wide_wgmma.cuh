@@ -118,7 +118,8 @@ __device__ void copy_sides(const CUtensorMap *map, int first, int block, unsigne
 #pragma unroll
   for (int at = 0; at < WIDTH; at += SIDE, to += Ring::HALF_BYTES) {
     const int side = first + at, k = Ring::DEPTH * block;
-    const int row = MAJOR == ALONG_K ? side : k, column = MAJOR == ALONG_K ? k : side;
+    const int row = MAJOR == ALONG_K ? side : k;
+    const int column = MAJOR == ALONG_K ? k : side;
     if (!both)
       copy_box(to, map, 0, row, column, filled);
     else if (at / (WIDTH / 2) == rank)

@@ -305,8 +305,8 @@ __device__ inline void update_w1(Shared &s, int turn, OwnW1 &own, const ScaledRu
    terms in one matrix, and a lane has one of them. */
 struct SomeUnits {
   int part, count, first;
-  __device__ explicit SomeUnits(const Lanes &l)
-      : part(l.warp % 4), count(part < 2 ? 2 : 1), first(part < 2 ? 8 * part + 2 * l.q : 16 + l.q) {
+  __device__ explicit SomeUnits(const Lanes &l) : part(l.warp % 4), count(part < 2 ? 2 : 1) {
+    first = part < 2 ? 8 * part + 2 * l.q : 16 + l.q;
   }
 };
 

@@ -146,7 +146,8 @@ __device__ inline void add_logits(Shared &s, const Lanes &l, float (&z)[CLASSES]
     const bool up = l.lane & o;
     unrolled (k, half) {
       const float other = half + k < n ? z[half + k] : 0;
-      z[k] = (up ? other : z[k]) + __shfl_xor_sync(FULL_WARP, up ? z[k] : other, o);
+      const float sent = up ? z[k] : other;
+      z[k] = (up ? other : z[k]) + __shfl_xor_sync(FULL_WARP, sent, o);
     }
     n = half;
   }

@@ -120,7 +120,8 @@ template <class... Floats> __device__ inline void watch(Shared &s, float end, Fl
 
 /* Returns how many bytes of W3 a block sends. The last has no columns; it sends 16 zero bytes. */
 __device__ inline int w3_bytes(int rank) {
-  return rank < 14 ? sizeof(Shared::w3_out) : rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
+  if (rank < 14) return sizeof(Shared::w3_out);
+  return rank == 14 ? 2 * sizeof(Shared::w3[0][0]) : 16;
 }
 
 /* Tells an exchange's barrier how many bytes will arrive. Pixels come from all blocks, including
@@ -128,9 +129,10 @@ __device__ inline int w3_bytes(int rank) {
 __device__ inline void expect(Shared &s, Exchange what) {
   const int from_one = what == PARTS_OF_Z2 ? sizeof(Z2) : sizeof(Head) + sizeof(OwnH2);
   const int w3 = 14 * w3_bytes(0) + w3_bytes(14) + w3_bytes(15);
-  barrier_expect(&s.came[what], what == PIXELS   ? ROWS * INPUTS
-                                : what == NEW_W3 ? w3 - w3_bytes(cluster_rank())
-                                                 : (BLOCKS - 1) * from_one);
+  int bytes = (BLOCKS - 1) * from_one;
+  if (what == PIXELS) bytes = ROWS * INPUTS;
+  if (what == NEW_W3) bytes = w3 - w3_bytes(cluster_rank());
+  barrier_expect(&s.came[what], bytes);
 }
 
 /* Waits for all bytes of an exchange, and prepares the exchange's barrier for the next step. */

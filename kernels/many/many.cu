@@ -42,8 +42,8 @@ __global__ void pack_kernel(const __grid_constant__ Job job) {
   const uint32_t batch = job.shape.batch, first = job.position + blockIdx.x * batch,
                  r = threadIdx.x;
   const bool exists = r < batch && first + r < job.end;
-  const uint32_t row = job.d_order[exists ? first + r : first],
-                 label = exists ? job.d_labels[row] : NO_LABEL;
+  const uint32_t row = job.d_order[exists ? first + r : first];
+  const uint32_t label = exists ? job.d_labels[row] : NO_LABEL;
   job.rows[blockIdx.x * ROWS + r] = row | label << ROW_BITS;
 }
 
@@ -73,8 +73,7 @@ template <bool LOADS> __device__ inline void move(const Job &job, Shared &s, Own
   unrolled (i, TILE) {
     const int k = i % 5, unit = k < 4 ? k / 2 * 8 + 2 * l.q + k % 2 : 16 + l.q;
     const int input = 64 * (3 * l.group + i / 10) + 16 * l.w + 2 * l.g + i / 5 % 2;
-    move_w1(own.w[i], i < HELD ? own.v[i] : s.momentum[i < HELD ? 0 : i - HELD][thread], unit,
-            input);
+    move_w1(own.w[i], i < HELD ? own.v[i] : s.momentum[max(i - HELD, 0)][thread], unit, input);
   }
   for (int i = thread; i < 16 * UNITS; i += THREADS)
     move_w1((&s.last_w1[0][0][0])[i], (&s.last_w1[1][0][0])[i], i % UNITS, LAST_INPUTS + i / UNITS);
