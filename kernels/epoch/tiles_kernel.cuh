@@ -12,12 +12,12 @@ extern __shared__ __align__(128) unsigned char shared_memory[];
 template <class S, bool FIRST, bool LAST>
 __device__ __forceinline__ void run_block(const Ground<S> &block) {
   if constexpr (FIRST) {
-    if (block.warp >= CHAIN)
-      Chain<S, FIRST, LAST>(block).run_first();
-    else if (block.warp < MATRIX)
+    if (block.warp < MATRIX)
       PixelWarp<S, !LAST>(block).run();
-    else
+    else if (block.warp == HELPER)
       HelperWarp<S, !LAST, LAST>(block).run();
+    else
+      Chain<S, FIRST, LAST>(block).run_first();
   } else {
     if (block.warp >= CHAIN)
       Chain<S, FIRST, LAST>(block).run_later();

@@ -25,8 +25,14 @@ template <class S> struct Pixels : Ground<S> {
   __device__ int chunk_of(int i) const {
     return warp + MATRIX * i;
   }
-  /* Returns where the flat arrays have the lane's weight number e of chunk i. Pass again() as `of`,
-     or the compiler keeps all 28 places from load() to store(), and spills them. */
+  /* Returns the warp's place for load() and store(). Without again(), the compiler keeps the
+     addresses of 28 weights between the two, and spills them. At 128 rows an epoch then takes 5%
+     longer. At fewer rows it takes up to 2% less (docs/records/fusion-log.md). */
+  __device__ __forceinline__ G place() const {
+    if constexpr (!S::AHEAD) return this->again();
+    return *this;
+  }
+  /* Returns where the flat arrays have the lane's weight number e of chunk i. */
   static __device__ long long index(const G &of, int i, int e) {
     return of.weight_at(1, of.tile * UNITS + of.g, input_of(of, i, e));
   }
@@ -56,7 +62,7 @@ template <class S> struct Pixels : Ground<S> {
   }
 
   __device__ void load() {
-    const G of = this->again();
+    const G of = place();
     unrolled (i, N) {
       Weight x[4];
       unrolled (e, 4) {
@@ -68,7 +74,7 @@ template <class S> struct Pixels : Ground<S> {
     }
   }
   __device__ void store() const {
-    const G of = this->again();
+    const G of = place();
     unrolled (i, N) {
       float4 v = {}, a = {};
       if (SECOND) v = *extra(0, i);

@@ -12,7 +12,7 @@
        H = activate(Z)
        not LAST: mail H
        LAST: LAST_READY?  send this tile's part of the logits  to the owners of rows
-       FIRST, AHEAD, not LAST: GO!                             for the updates of the step before
+       FIRST, go_late: GO!                                     for the updates of the step before
        FIRST, not LAST: TERMS_READY?
        not LAST: dH = OUT (mailed dZ)
        LAST, in a cluster: BIASES_READY?  softmax of own rows, send the gradient of their logits
@@ -21,7 +21,7 @@
        later: mail dZ, for the previous layer's chain
        FIRST, AHEAD: Z_READY?  known = parts of Z + bias  Z_TAKEN!
        DZ_READY!
-       FIRST, not AHEAD or LAST: GO!
+       FIRST, not go_late: GO!
        FIRST, AHEAD: Z of the next step = known - rate K dZ
        later: mail dZ again, for the previous layer's gradients
               GO?  update a share of IN and OUT
@@ -291,9 +291,6 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
   using G::job, G::s, G::layer, G::tile, G::warp, G::lane, G::g, G::t;
   static constexpr int OWN = S::OWN;
   static constexpr bool AHEAD = FIRST && S::AHEAD;
-  /* With a second hidden layer, updates of layer 1 start only after the next H, because earlier
-     they slow the chain down. */
-  static constexpr bool GO_IS_LATE = AHEAD && !LAST;
   Slice<S, true, FIRST> in;
   Slice<S, false, FIRST> out;
   Head<S> head;
@@ -374,13 +371,16 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
 
   /* Runs the chain of layer 1. A segment starts with a direct step. */
   __device__ __forceinline__ void run_first() {
+    /* Updates that start at once take issue slots from the chain. So they start only after the next
+       H, except in a network of one cluster, where a step waits for the updates. */
+    const bool go_late = AHEAD && (!LAST || job.clusters > 1);
     start();
     for (int step = 0; step < job.steps;) {
       const int first = step, end = this->end_of_segment(step);
       for (; step < end; step++) {
         if (!AHEAD || step == first) take_z(step, end, z);
         forward(step);
-        if (GO_IS_LATE && step > first) arrive<GO>(GO_THREADS); /* for updates of the step before */
+        if (go_late && step > first) arrive<GO>(GO_THREADS); /* for updates of the step before */
         if (!LAST) wait<TERMS_READY>(THREADS);
         fetch_k(step, end);
         float dh[OWN][2];
@@ -389,11 +389,11 @@ template <class S, bool FIRST, bool LAST> struct Chain : Ground<S> {
         /* take_z() is a barrier for the chain, so correct() can read the dZ of all its warps. */
         if (AHEAD) take_z(step + 1, end, next);
         arrive<DZ_READY>(HELPER_THREADS);
-        if (!GO_IS_LATE) arrive<GO>(GO_THREADS);
+        if (!go_late) arrive<GO>(GO_THREADS);
         if constexpr (AHEAD)
           if (step + 1 < end) correct(step);
       }
-      if (GO_IS_LATE) arrive<GO>(GO_THREADS);
+      if (go_late) arrive<GO>(GO_THREADS);
       wait<Z_READY>(THREADS); /* the other warps hand over once more than there are steps */
       arrive<Z_TAKEN>(THREADS);
     }
