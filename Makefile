@@ -37,6 +37,14 @@ $(foreach name,PREFIX DESTDIR GRADE SUBMISSION WARMUP FROM CSV NCCL_HOME MNIST_S
 # Kernels take minutes to compile. Without a GPU they are built only if CUDA, ARCH or NVCC ask for them.
 # In WSL2, /dev/dxg is a GPU of any maker. If it is NVIDIA's, there is a libcuda, too.
 GPUS := $(wildcard /dev/nvidia[0-9]* $(if $(wildcard $(addsuffix /libcuda.so.1,/usr/lib/wsl/lib /usr/lib/*)),/dev/dxg))
+# The compute capabilities of the GPUs, such as 7.5, as far as nvidia-smi knows them. GPUs that are too old count as none.
+CAPABILITIES := $(if $(GPUS),$(if $(filter auto,$(ARCH)),$(sort $(shell \
+                  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+'))))
+TOO_OLD := $(filter 3.% 5.% 6.% 7.0 7.2,$(CAPABILITIES))
+CAPABILITIES := $(filter-out $(TOO_OLD),$(CAPABILITIES))
+ifneq ($(if $(CAPABILITIES),,$(TOO_OLD)),)
+override GPUS :=
+endif
 ifeq ($(CUDA),auto)
 override CUDA := $(if $(GPUS)$(filter-out auto,$(ARCH))$(filter-out undefined,$(origin NVCC)),1,0)
 endif
@@ -113,12 +121,14 @@ $(foreach code,$(ARCH),$(if $(filter 3% 5% 6% 70 72,$(code:sm_%=%)),$(error $(co
 $(if $(KNOWN),$(foreach code,$(ARCH),$(if $(filter-out $(KNOWN),$(code)),$(error $(code): this nvcc does not know it, but \
   $(lastword $(KNOWN)); a newer CUDA Toolkit does))))
 override ARCH := $(call code_for,$(ARCH:sm_%=%))
-# With a GPU, build only for it (-arch=native would ask it for each file). Without, build for Ampere and Hopper.
+# With a GPU, build only for it (-arch=native would ask it for each file). Without, build for Ampere and Hopper. If nvcc
+# does not know the GPU yet, it makes PTX of the newest GPU before it, which the driver compiles.
 else ifeq ($(ARCH),auto)
-CAPABILITIES := $(if $(GPUS),$(filter 75 8% 9% 1%,$(subst .,,$(sort $(shell \
-                  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep -xE '[0-9]+\.[0-9]+')))))
-override ARCH := $(if $(NVCC),$(if $(GPUS),$(or $(foreach c,$(CAPABILITIES),-gencode arch=compute_$(c)$(comma)code=sm_$(c)),-arch=native),$(call \
+newest_code = $(or $(shell $(KERNELS_NVCC) --list-gpu-code | sed -n 's/^sm_//p' | awk '$$1 <= $(1)' | tail -n 1),$(1))
+own_code = $(foreach c,$(call newest_code,$(1)),-gencode arch=compute_$(c),code=$(if $(filter $(1),$(c)),sm,compute)_$(c))
+override ARCH := $(if $(NVCC),$(if $(GPUS),$(or $(foreach c,$(CAPABILITIES),$(call own_code,$(subst .,,$(c)))),-arch=native),$(call \
                    code_for,80 90)),-gencode arch=compute_80,code=compute_80)
+TOO_NEW := $(if $(CAPABILITIES),$(if $(findstring code=compute,$(ARCH)),$(lastword $(CAPABILITIES))))
 endif
 NVCC_FLAGS := -std=c++17 -O3 -lineinfo $(ARCH) -Isrc -Ikernels -MMD -MP \
               $(addprefix -Xcompiler ,-Wall,-Wextra,-fPIE) \
@@ -298,7 +308,7 @@ data:                       ## get MNIST as data/mnist_train.csv and data/mnist_
 	@scripts/download_mnist.sh
 
 setup:                      ## look for what is needed, install what is missing
-	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CXX='$(CXX)' GOALS='$(MAKECMDGOALS)' scripts/setup.sh
+	@NVCC='$(KERNELS_NVCC)' CUDA='$(CUDA)' MPI='$(MPI)' CUBLAS='$(CUBLAS)' SETUP='$(SETUP)' CXX='$(CXX)' TOO_OLD='$(TOO_OLD)' TOO_NEW='$(TOO_NEW)' GOALS='$(MAKECMDGOALS)' scripts/setup.sh
 
 TREE = $(subst ','\'',$(DESTDIR)$(PREFIX))
 COMPLETIONS = $(TREE)/share/bash-completion/completions

@@ -6,8 +6,9 @@
 # says what it leaves out.
 #
 #   scripts/setup.sh          sets up for a build; the Makefile passes its variables CC, CXX, NVCC (empty if
-#                             there is none), CUDA, CUBLAS, MPI, GOALS (the goals of make) and SETUP; if
-#                             SETUP is 0, this only reports that nvcc is missing
+#                             there is none), CUDA, CUBLAS, MPI, GOALS (the goals of make), SETUP, and TOO_OLD
+#                             and TOO_NEW, the compute capabilities of GPUs that are; if SETUP is 0, this only
+#                             reports that nvcc is missing
 #   scripts/setup.sh --nvcc   prints where the CUDA Toolkit's compiler is, or nothing
 # shellcheck disable=SC2016 # sentences contain commands
 set -euo pipefail
@@ -72,6 +73,16 @@ left_out() {
     has_one chromium google-chrome ||
       echo 'setup: no browser is installed, so tests of --html are skipped; sudo apt-get install chromium brings one (400 MB)'
   }
+}
+
+# Ends if nvcc refuses the release of g++, rather than leaving that to each file that it compiles.
+check_host_compiler() {
+  local most
+  most=$($nvcc -E -x cu -o /dev/null /dev/null 2>&1 |
+    sed -n 's/.*gcc versions later than \([0-9]*\) are not supported.*/\1/p' | head -n 1 || true)
+  [ -n "$most" ] || return 0
+  echo "setup: g++ is too new for nvcc, which takes g++ up to $most: install g++-$most and export NVCC_PREPEND_FLAGS='-ccbin g++-$most'" >&2
+  exit 1
 }
 
 # ---- NVIDIA's wheels -------------------------------------------------------------------------
@@ -157,7 +168,12 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 [ -z "$fetch" ] || fetch_wheels
 
+[ -z "${TOO_OLD-}" ] ||
+  echo "setup: kernels need a GPU of compute capability 7.5 or newer, which leaves out one of $TOO_OLD"
+[ -z "${TOO_NEW-}" ] ||
+  echo "setup: nvcc does not know compute capability $TOO_NEW, so that the driver compiles the kernels; a newer CUDA Toolkit does that beforehand"
 if [ -n "$nvcc" ]; then
+  check_host_compiler
   echo "setup: everything is there, CUDA through $nvcc${why:+; wheels are missing: $why}"
 elif [ "${CUDA-}" = 0 ] && [ -n "$(find_nvcc)" ]; then
   echo 'setup: everything is there, but no GPU: the build is CPU-only. `make CUDA=1` also builds the kernels, in minutes'

@@ -148,6 +148,32 @@ sm_61|sm_61: the kernels need a GPU of compute capability 7.5 or newer; `make CU
 sm_200|sm_200: this nvcc does not know it, but sm_89; a newer CUDA Toolkit does
 END
 
+case_ 'a GPU that is too old or too new for the kernels is said'
+while IFS='|' read -r capability nvcc gpu text; do
+  stand_in nvidia-smi <<<"echo $capability"
+  make -C "$TOP" -n CUDA="$nvcc" SETUP=1 NVCC="sh $some_nvcc" GPUS=/dev/nvidia0 setup build/kernels/lab/reduce.o >said 2>&1
+  grep -qF -- "$gpu" said || die "$(cat said)"
+  grep -qF -- "$text" said || die "$(cat said)"
+done <<'END'
+6.1|1|code=[sm_90,compute_90]|TOO_OLD='6.1' TOO_NEW=''
+8.9|1|-gencode arch=compute_89,code=sm_89|TOO_OLD='' TOO_NEW=''
+8.7|1|-gencode arch=compute_80,code=compute_80|TOO_OLD='' TOO_NEW='8.7'
+13.0|1|-gencode arch=compute_89,code=compute_89|TOO_OLD='' TOO_NEW='13.0'
+END
+make -C "$TOP" -n SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+grep -q "CUDA='1'" said
+stand_in nvidia-smi <<<'echo 6.1'
+make -C "$TOP" -n SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+grep -q "CUDA='0'" said
+NVCC='' CUDA=0 TOO_OLD=6.1 does 0 'kernels need a GPU of compute capability 7.5 or newer, which leaves out one of 6.1' setup.sh
+stand_in nvcc <<<''
+NVCC=nvcc CUDA=1 TOO_NEW=13.0 does 0 'nvcc does not know compute capability 13.0, so that the driver compiles the kernels' setup.sh
+stand_in nvcc <<'END'
+echo '#error -- unsupported GNU version! gcc versions later than 15 are not supported! The nvcc flag' >&2
+exit 1
+END
+NVCC=nvcc CUDA=1 does 1 "g++ is too new for nvcc, which takes g++ up to 15: install g++-15 and export NVCC_PREPEND_FLAGS='-ccbin g++-15'" setup.sh
+
 # Each variable of the Makefile that the environment may not set has a value there that would be seen.
 case_ 'the environment sets no variable of the Makefile but those that help names'
 names=$(grep -ohE '\$\([A-Z_]+\)|^[A-Z_]+ *[:?+]?=' "$TOP"/{Makefile,src/exercise/exercise.mk} | grep -oE '[A-Z_]+' | sort -u)
