@@ -8,6 +8,7 @@
 #include "bench/bench.h"
 #include "cli/option_kinds.h"
 #include "cli/options.h"
+#include "data/idx.h"
 
 typedef struct {
   BenchPlan plan;
@@ -86,7 +87,7 @@ static const OptionTable table = {
     "Times training epochs of each network at each batch: on a GPU at every level of\n"
     "fusion and through cuBLAS, else on the CPU. Measures the limits of the GPU, and\n"
     "each part of a whole run of mlp-train. Defaults are in [brackets].\n",
-    "", rows, LENGTH(rows)};
+    "", rows, LENGTH(rows), idx_labels_exist};
 
 static bool bench(const Arguments *a, Error *error) {
   Record record = {.lines = NULL};

@@ -49,20 +49,21 @@ static const OptionRow rows[] = {
     OPTION_VERSION};
 
 static const OptionTable table = {
-    "mlp-lab",
-    "Usage: mlp-lab TOPIC [OPTION]...\n"
-    "       mlp-lab all [OPTION]...\n"
-    "       mlp-lab list [TOPIC]\n"
-    "       mlp-lab device [OPTION]...\n"
-    "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
-    "against a reference, times it, and compares it with the limits of this GPU and\n"
-    "with a library.\n"
-    "\n"
-    "  list                     list the topics, or the problems and rungs of a TOPIC\n"
-    "  device                   show what this GPU can do, in theory and as measured\n",
-    "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
-    "for wrong usage.\n",
-    rows, LENGTH(rows)};
+    .program = "mlp-lab",
+    .usage = "Usage: mlp-lab TOPIC [OPTION]...\n"
+             "       mlp-lab all [OPTION]...\n"
+             "       mlp-lab list [TOPIC]\n"
+             "       mlp-lab device [OPTION]...\n"
+             "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
+             "against a reference, times it, and compares it with the limits of this GPU and\n"
+             "with a library.\n"
+             "\n"
+             "  list                     list the topics, or the problems and rungs of a TOPIC\n"
+             "  device                   show what this GPU can do, in theory and as measured\n",
+    .notes = "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
+             "for wrong usage.\n",
+    .rows = rows,
+    .count = LENGTH(rows)};
 
 /* Returns a table of lab->topic that is for the problem and contains the rung, or NULL if there is
    no such table. If `problem` or `rung` is NULL, any problem or rung matches. */

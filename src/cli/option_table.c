@@ -13,13 +13,6 @@
 #include "base/nearest.h"
 #include "base/sizes.h"
 
-#ifdef STUDENT_KIT /* has no images, and so no labels beside them */
-enum { IDX_LABELS = 1 };
-#define idx_labels_exist(path, labels) ((void)(labels), false)
-#else
-#include "data/idx.h"
-#endif
-
 /* Ends the program if the stack is too small. The stacks of OpenMP's threads have the same limit.
    Runs before main, because even main's frame might not fit. */
 __attribute__((constructor)) static void check_stack(void) {
@@ -177,15 +170,16 @@ int option_table_files(const OptionTable *table, const void *options,
   return count;
 }
 
-bool option_files_check(const NamedFile *files, int count, Error *error) {
-  char path[IDX_LABELS];
+bool option_files_check(const OptionTable *table, const NamedFile *files, int count, Error *error) {
+  char path[COMPANION_PATH];
+  if (!table->companion) return same_file_check(files, count, error);
   NamedFile *all = make_array(all, 2 * (size_t)count + 1);
   if (!all) return error_too_large(error, "out of memory");
   bool good = true;
   int total = count;
   for (int f = 0; good && f < count; f++) {
     all[f] = files[f];
-    if (!files[f].path || files[f].written || !idx_labels_exist(files[f].path, path)) continue;
+    if (!files[f].path || files[f].written || !table->companion(files[f].path, path)) continue;
     all[total] = (NamedFile){files[f].option, strdup(path), false, false};
     good = all[total++].path || error_too_large(error, "out of memory");
   }
@@ -197,5 +191,5 @@ bool option_files_check(const NamedFile *files, int count, Error *error) {
 
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error) {
   NamedFile list[OPTION_FILES];
-  return option_files_check(list, option_table_files(table, options, list), error);
+  return option_files_check(table, list, option_table_files(table, options, list), error);
 }

@@ -61,7 +61,8 @@ struct OptionRow {
 #define OPTION_VERSION                                                                             \
   { .name = "version", .help = "print the version and exit" }
 
-enum { OPTION_ROWS = 96 }; /* maximum number of rows of a table */
+enum { OPTION_ROWS = 96 };       /* maximum number of rows of a table */
+enum { COMPANION_PATH = 4096 + 3 }; /* bytes of the longest name of a companion */
 
 typedef struct {
   const char *program;
@@ -69,6 +70,10 @@ typedef struct {
   const char *notes;     /* lines below the options, after an empty line; may be "" */
   const OptionRow *rows; /* `count` rows; rows of one group are neighbours */
   size_t count;
+  /* Sets `companion` to the name of a file that is read with the input `path` and that no option
+     names, so that no output replaces it. Returns false if there is none. NULL if inputs of this
+     program never have companions. */
+  bool (*companion)(const char *path, char companion[COMPANION_PATH]);
 } OptionTable;
 
 #define foreach_row(ROW, TABLE)                                                                    \
@@ -123,8 +128,8 @@ enum { OPTION_FILES = 64 }; /* maximum number of files that a table can name */
 /* Lists the files that the options name, for same_file_check. Returns the number of files. */
 int option_table_files(const OptionTable *table, const void *options, NamedFile list[OPTION_FILES]);
 
-/* Is same_file_check for the files and the labels that are read with those that are IDX files. */
-bool option_files_check(const NamedFile *files, int count, Error *error);
+/* Is same_file_check for the files and for the companions of those that are read. */
+bool option_files_check(const OptionTable *table, const NamedFile *files, int count, Error *error);
 
 /* Returns false if a file would be both read and written, or written twice. */
 bool option_table_check_files(const OptionTable *table, const void *options, Error *error);

@@ -7,6 +7,7 @@
 
 #include "base/nearest.h"
 #include "base/stream.h"
+#include "data/idx.h"
 
 /* In the order of Optimizer: names, and learning rates of --lr auto for batches of at least 16. */
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
@@ -259,7 +260,8 @@ const OptionTable options_table = {
              "Exit status: 0 for success, 1 for a failure, 2 for wrong usage, 130 or 143 when\n"
              "interrupted, 141 if the reader of standard output left.\n",
     .rows = table,
-    .count = LENGTH(table)};
+    .count = LENGTH(table),
+    .companion = idx_labels_exist};
 
 bool options_is_saved(const OptionRow *row) {
   return row->initial && row->resume != ONE_RUN;

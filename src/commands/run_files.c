@@ -175,7 +175,7 @@ static bool no_file_is_lost(const Options *o, Error *error) {
     list[count++] = (NamedFile){"save", derived[i], true, false};
   for (int i = 0; good && i < pictures; i++)
     list[count++] = (NamedFile){"classify", o->pictures[i], false, false};
-  good = good && option_files_check(list, count, error);
+  good = good && option_files_check(&options_table, list, count, error);
   free(derived);
   free(list);
   return good;
