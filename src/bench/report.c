@@ -10,7 +10,8 @@
 bool bench_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-bench", NULL, error) &&
          (record_first(record, "epoch") ||
-          error_set(error, "%s is not a record of mlp-bench: it has no epochs", path));
+          error_set(error, "%s is not a record of mlp-bench: it has no epochs", path)) &&
+         record_make_printable(record, error);
 }
 
 /* Two epochs can be compared if they agree in these fields. */

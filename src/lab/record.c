@@ -283,5 +283,6 @@ bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
          ((record_first(record, "machine") &&
            (record_first(record, "table") || record_first(record, "device"))) ||
-          error_set(error, "%s is not a record of mlp-lab: it has no results", path));
+          error_set(error, "%s is not a record of mlp-lab: it has no results", path)) &&
+         record_make_printable(record, error);
 }

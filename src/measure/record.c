@@ -144,6 +144,32 @@ bool record_read(Record *record, const char *path, const char *program, RecordCh
   return good;
 }
 
+/* Replaces a text by its printable form. Returns false if memory runs out. */
+static bool make_text_printable(json_t *text) {
+  const size_t length = text_printable(NULL, 0, json_string_value(text));
+  if (length == json_string_length(text)) return true;
+  char *shown = malloc(length + 1);
+  if (!shown) return false;
+  text_printable(shown, length + 1, json_string_value(text));
+  const bool good = json_string_set(text, shown) == 0;
+  free(shown);
+  return good;
+}
+
+/* Makes all texts of a value printable. Returns false if memory runs out. */
+static bool make_printable(json_t *value) {
+  bool good = !json_is_string(value) || make_text_printable(value);
+  const char *key;
+  json_t *inner;
+  json_object_foreach(value, key, inner) good = good && make_printable(inner);
+  foreach_in (element, value) good = good && make_printable(element);
+  return good;
+}
+
+bool record_make_printable(Record *record, Error *error) {
+  return make_printable(record->lines) || error_set(error, "no memory for a record");
+}
+
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
                           const char *const *pairs) {
   const json_t *line;

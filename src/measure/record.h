@@ -59,6 +59,9 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` wrote. If `check` is not NULL, it checks each line. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
+/* Escapes control characters in the texts of all lines (see text_printable), so that a record from a
+   stranger cannot command the terminal that its tables are printed on. */
+bool record_make_printable(Record *record, Error *error);
 /* Closes the file and frees the lines. If `good` is false, an older file keeps its content. Returns
    true if `good` and all lines were written. */
 bool record_close(Record *record, bool good, Error *error);

@@ -54,6 +54,20 @@ shows 1 "$PROGRAMS/mlp-bench" --from "$hostile"
 rm "$hostile" && mkdir "$hostile"
 shows 2 "$PROGRAMS/mlp-digits" --train-rows 2 --test-rows 2 --output-dir "$hostile"
 
+case_ 'records from a stranger'
+# Every text that can be anything has the commands.
+evil='\u001b]0;owned\u0007\u001b[2J\u009b31m'
+cat >evil.json <<END
+{"case":"machine","device":"$evil","driver":"$evil","date":"$evil","name":"$evil","command":"$evil","sources":"$evil"}
+{"case":"epoch","hidden":"$evil","batch":1,"networks":1,"precision":"$evil","fusion":"$evil","ms_per_epoch":1}
+{"case":"epoch","hidden":"$evil","batch":1,"networks":1,"precision":"$evil","peer":"$evil","reason":"$evil"}
+{"case":"ceiling","name":"$evil","value":1,"unit":"$evil"}
+{"case":"topic","topic":"t","title":"$evil","dims":"$evil","unit":"$evil","point_name":"$evil","predicted_name":"$evil","rungs":[{"rung":"$evil","kind":"$evil","lesson":"$evil"}]}
+{"case":"table","topic":"t","problem":"","size":"$evil","reason":"$evil","bytes":1,"operations":1,"rows":[{"rung":"$evil","ms":1,"point":1,"check":"$evil","note":"$evil"}]}
+END
+shows 9 "$PROGRAMS/mlp-bench" --from evil.json
+shows 15 "$PROGRAMS/mlp-lab" t --from evil.json
+
 case_ 'a configuration file reads back as the options that it was made from'
 prints 1 '^train = a;b#c d$' --train 'a;b#c d' --dry-run
 cp out back.conf
