@@ -337,8 +337,8 @@ TEST(test_refused) {
        {"\0\0\10\1\0\0\0\1", "", 0, 0, "is an IDX file of labels: give the file of its pictures"}},
       {16,
        {"\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\2", "", 0, 0,
-        "holds pictures, but their labels cannot be found by its name: name the files like "
-        "train-images-idx3-ubyte and train-labels-idx1-ubyte"}},
+        "holds pictures, but their labels cannot be found by its name: rename both "
+        "files, or link them with ln -s, to names like my-images and my-labels"}},
       {4, {"1,\0\n", "", 1, 0, "byte 3 is 0x00: " NOT_TEXT}},
       {8, {"1,2\n3,\0\n", "1,2;", 2, 2, "'?'" NOT_A_PIXEL}},
       {9, {"1,2\n3,4\0\n", "1,2;", 2, 2, "'4?'" NOT_A_PIXEL}},

@@ -363,8 +363,8 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
   s->inputs = (int)c->inputs;
   if (inputs > 0 && columns == inputs && !c->labelled && !known->predicts)
     return error_set(error,
-                     "%s has no label column: its %zu columns are the network's %zu pixels, so "
-                     "where is the label?",
+                     "%s has no label column: its %zu columns are the network's %zu pixels; rows "
+                     "without labels are for --predict",
                      known->file, columns, inputs);
   if (inputs > 0 && c->inputs != inputs && known->predicts && known->lines == LINES_OF_TEXT)
     return error_set(error,
@@ -372,8 +372,8 @@ static bool find_pixels_and_label(const FirstLine *first, CsvColumns *c, const C
                      "without a label",
                      known->file, columns, plural_ending, inputs);
   if (inputs > 0 && c->inputs != inputs)
-    return error_set(error, "%s has %zu pixels a row, but the network takes %zu", known->file,
-                     c->inputs, inputs);
+    return error_set(error, "%s has %zu pixel%s a row, but the network takes %zu", known->file,
+                     c->inputs, plural((int)c->inputs), inputs);
   if (inputs == 0 && (columns < 2 || columns > DATASET_MAX_COLUMNS))
     return error_set(error, "%s, line 1: %zu field%s, but a row is a label and 1 to %d pixels%s",
                      known->file, columns, plural_ending, DATASET_MAX_COLUMNS - 1,

@@ -248,8 +248,10 @@ static bool read_first_line(DatasetReader *reader, Error *error) {
   const ColumnsKnown known = {name,           config->label,    config->left_out,
                               config->inputs, config->predicts, config->trained,
                               lines};
-  if (!columns_decide(&known, tail, length, &reader->columns, &reader->summary, error))
+  if (!columns_decide(&known, tail, length, &reader->columns, &reader->summary, error)) {
+    if (lines == LINES_OF_TEXT) cures_append(config->path, &reader->columns, 2, 0, error);
     return false;
+  }
   reader->line = reader->columns.named ? 2 : 1;
   if (reader->columns.named) drop(reader, length);
   return true;

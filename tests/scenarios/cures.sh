@@ -71,6 +71,12 @@ sed 's/^[0-9]*//' rows.csv >none.csv
 fails 1 'no row has a label, so that they can only be given to --predict' $S --train none.csv
 ok $S --train rows.csv --save net.st
 ok --device cpu --load net.st --predict none.csv
+L='--device cpu --load net.st'
+fails 1 'line 1 is only for Excel: remove it, as tail -n +2 does' $L --evaluate --test excel.csv
+fails 1 'line 1 is a comment: remove it, as tail -n +2 does' $L --evaluate --test comment.csv
+fails 1 'line 1 is a comment: remove it, as tail -n +2 does' $L --predict comment.csv
+fails 1 'write the rows without names' $L --predict r.txt
+fails 1 'all lines end with a separator' $L --evaluate --test blanks.txt
 
 case_ 'pixels that are none are named'
 table 40 1 'p' >1.csv

@@ -261,7 +261,7 @@ for file in square judge; do cut -d, -f2- $file.csv >bare_$file.csv; done
 square='its 64 columns seem to be 8 x 8 pixels and no label: rows without labels are for --predict; if one of the columns'
 fails 1 "bare_square.csv: $square" $S --train bare_square.csv --validation 0.1
 fails 1 'bare_judge.csv has no label column' $S --test bare_judge.csv
-fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels, so where is the label?" $L --evaluate --test bare_judge.csv
+fails 1 "bare_judge.csv has no label column: its 64 columns are the network's 64 pixels; rows without labels are for --predict" $L --evaluate --test bare_judge.csv
 ok $L --predict bare_judge.csv --output answers.csv
 printed 0 '^note'
 same answers.csv right.csv
