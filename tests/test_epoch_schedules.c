@@ -286,6 +286,9 @@ static const struct {
     {{3, {100, 45, 12, 9}, 64, 12, HOPPER, OPTIMIZER_ADAM, .rows = 2 * 64 + 1, .seed = 4}, 1},
     {{3, {50, 12, 5, 3}, 9, 18, HOPPER, .first_step = 62, .rows = 66 * 9, .split = 64, .seed = 5},
      4},
+    /* one hidden layer of two clusters: its updates start after the next H */
+    {{2, {60, 130, 12}, 64, 24, HOPPER, OPTIMIZER_SGD, .rows = 4 * 64 + 9, .seed = 17}, 3},
+    {{2, {60, 130, 5}, 20, 19, HOPPER, .first_step = 61, .rows = 66 * 20, .seed = 18}, 2},
     /* 128 rows by mail, with one hidden layer of two clusters and with two hidden layers */
     {{2, {784, 130, 12}, 128, 24, HOPPER, OPTIMIZER_NESTEROV, .rows = 128 + 77, .seed = 9}, 2},
     {{3, {300, 20, 17, 10}, 128, 9, HOPPER, .dropout = 0.3F, .rows = 2 * 128 + 9, .seed = 10}, 3},
