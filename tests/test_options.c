@@ -245,7 +245,7 @@ TEST(the_command_line_wins_wherever_config_stands) {
   foreach (line, TEXTS("--config a.conf --batch 5", "--batch 5 --config a.conf")) {
     accept(*line, NULL);
     assert_true(options.training.batch == 5 && options.training.epochs == 3 && options.quiet);
-    assert_true(options_rate(&options) == 0.05f * 5 / 64);
+    assert_true(training_base_rate(&options.training) == 0.05f * 5 / 64);
   }
 }
 
@@ -254,10 +254,10 @@ TEST(each_optimizer_has_its_own_rate) {
     const int second = optimizer_has_second((Optimizer)k);
     accept(text_printf("--optimizer %s", options_optimizers[k]), NULL);
     assert_int_equal(options.training.rule.kind, k);
-    const float rate = options_rate(&options);
+    const float rate = training_base_rate(&options.training);
     assert_true(second ? rate == 0.001f : rate == 0.05f);
     accept(text_printf("--batch 4 --optimizer %s", options_optimizers[k]), NULL);
-    assert_true(options_rate(&options) == rate * (second ? 0.5f : 1.0f / 16));
+    assert_true(training_base_rate(&options.training) == rate * (second ? 0.5f : 1.0f / 16));
   }
 }
 
@@ -268,7 +268,7 @@ TEST(a_file_may_be_written_freely) {
   accept("--config", config_path);
   assert_int_equal(options.training.batch, 7);
   assert_int_equal(options.training.epochs, 3);
-  assert_true(options_rate(&options) == 0.5f);
+  assert_true(training_base_rate(&options.training) == 0.5f);
   assert_string_equal(options.train, "a b.csv");
 }
 
@@ -323,7 +323,7 @@ TEST(rates_follow_the_schedule) {
                {SCHEDULE_CONSTANT, 3, 2, 0.375, 1e-15},
                {SCHEDULE_CONSTANT, 3, 3, 0.5, 1e-15}};
   foreach (r, rates) {
-    const LrSchedule schedule = {r->kind, 0.5f, 0.75f, r->warmup};
-    assert_close(lr_schedule_rate(&schedule, 10, r->epoch), r->rate, r->error);
+    const Training training = {.epochs = 10, .schedule = {r->kind, 0.5f, 0.75f, r->warmup}};
+    assert_close(training_rate(&training, r->epoch), r->rate, r->error);
   }
 }

@@ -73,8 +73,8 @@ TEST(a_line_replaces_the_progress) {
    judging class has 100 of 1000 rows. */
 static const char *show_learning(double train_loss, double test_accuracy) {
   Report report = {.percent = -1};
-  Trainer trainer = {.config.training = {.classes = 10, .batch = 64},
-                     .judge.data = {.rows = 1000, .classes = 10}};
+  const Training training = {.classes = 10, .batch = 64};
+  Trainer trainer = {.config.training = &training, .judge.data = {.rows = 1000, .classes = 10}};
   const EpochResult result = {.epoch = 9,
                               .epochs = 10,
                               .train_loss = train_loss,

@@ -74,21 +74,19 @@ static void run_free(Run *run) {
 /* Declares a Run whose `saved` is freed at the end of its block. */
 #define RUN __attribute__((cleanup(run_free))) Run
 
+static Training tiny; /* the settings of the last tiny_run */
+
 static TrainerConfig tiny_run(int epochs, Residency resident) {
-  return (TrainerConfig){
-      .train = train_path,
-      .test = test_path,
-      /* one thread, since more threads would mostly wait */
-      .training = {.hidden = {1, {5}},
-                   .classes = CLASSES,
-                   .epochs = epochs,
-                   .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, 0},
-                   .resident = resident,
-                   .batch = BATCH,
-                   .rule.momentum = 0.9f,
-                   .seed = 1,
-                   .threads = 1},
-  };
+  tiny = (Training){.hidden = {1, {5}},
+                    .classes = CLASSES,
+                    .epochs = epochs,
+                    .schedule = {SCHEDULE_STEP, 0.05f, 0.8f, 0},
+                    .resident = resident,
+                    .batch = BATCH,
+                    .rule.momentum = 0.9f,
+                    .seed = 1,
+                    .threads = 1}; /* more threads would mostly wait */
+  return (TrainerConfig){.train = train_path, .test = test_path, .training = &tiny};
 }
 
 /* ---- a spy that records the calls to the CPU engine ------------------------------------------ */
@@ -203,7 +201,7 @@ static Run must_run(const TrainerConfig *config, Run run) {
 
 static Run must_train(const TrainerConfig *config) {
   const Run run = must_run(config, (Run){0});
-  assert_int_equal(run.epochs, config->training.epochs);
+  assert_int_equal(run.epochs, config->training->epochs);
   return run;
 }
 
@@ -253,7 +251,7 @@ TEST(every_row_counts_however_few) {
 TEST(resident_rows_take_one_shuffled_call_per_epoch) {
   write_files(20000, 100);
   TrainerConfig config = tiny_run(3, RESIDENT_YES);
-  config.training.batch = 3000; /* each buffer has 6000 rows */
+  tiny.batch = 3000; /* each buffer has 6000 rows */
   RUN run = must_train(&config);
   assert_rows(&run, 20000, 100);
   static const char later[] = " 0+20000:0+7s 20000+100";
@@ -263,7 +261,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
                                   later, later));
   for (int epoch = 1; epoch < 3; epoch++) {
     const TrainRange *range = &spy.train[3 + epoch];
-    assert_true(range->key == random_order_key(config.training.seed, (uint64_t)epoch));
+    assert_true(range->key == random_order_key(tiny.seed, (uint64_t)epoch));
     assert_close(range->learning_rate, 0.05 * pow(0.8, epoch), 1e-7);
     assert_true(run.epoch[epoch].learning_rate == (double)range->learning_rate);
   }
@@ -272,7 +270,7 @@ TEST(resident_rows_take_one_shuffled_call_per_epoch) {
 TEST(streaming_shuffles_each_buffer_by_its_own_key) {
   write_files(20000, 7000);
   TrainerConfig config = tiny_run(3, RESIDENT_NO);
-  config.training.batch = 3000;
+  tiny.batch = 3000;
   RUN run = must_train(&config);
   assert_rows(&run, 20000, 7000);
   assert_int_equal(spy.config.dataset_rows, 12000);
@@ -294,7 +292,7 @@ TEST(augmentation_has_one_key_per_epoch) {
   write_files(9000, 20); /* two buffers */
   foreach (resident, VALUES(Residency, RESIDENT_YES, RESIDENT_NO)) {
     TrainerConfig config = tiny_run(3, *resident);
-    config.training.augment = strengths;
+    tiny.augment = strengths;
     __attribute__((unused)) RUN run = must_run(&config, (Run){.stop = 1000});
     assert_int_equal(spy.trains, *resident == RESIDENT_YES ? 2 + 2 * 20 : 3 * 2);
     for (int call = 0; call < spy.trains; call++) {
@@ -374,8 +372,8 @@ TEST(failures_stop_the_run) {
   foreach (c, cases) {
     write_files(c->rows, 20);
     TrainerConfig config = tiny_run(4, c->resident);
-    config.training.schedule.rate = c->rate;
-    config.training.rule.weight_decay = c->rate > 1 ? 1 : 0;
+    tiny.schedule.rate = c->rate;
+    tiny.rule.weight_decay = c->rate > 1 ? 1 : 0;
     must_fail(&config, c->run, c->says);
     assert_int_equal(spy.opened, 1);
     assert_int_equal(spy.trains, c->trains);
@@ -420,7 +418,7 @@ static int stop_everywhere(const TrainerConfig *config, int *first) {
     assert_same_epochs(&whole, &rest, part.epochs);
     for (int i = 0; i < rest.epochs; i++)
       assert_int_equal(rest.epoch[i].rows_before, i == 0 ? part.saved.rows : 0);
-    assert_int_equal(rest.saved.epoch, config->training.epochs);
+    assert_int_equal(rest.saved.epoch, config->training->epochs);
     assert_int_equal(rest.saved.step, 0);
     assert_int_equal(rest.saved.rows, 0);
     assert_int_equal(rest.saved.best_epoch, whole.saved.best_epoch);
@@ -437,10 +435,10 @@ TEST(a_stopped_run_goes_on_bit_for_bit) {
     write_files(f->rows, 20);
     foreach (resident, VALUES(Residency, RESIDENT_YES, RESIDENT_NO)) {
       TrainerConfig config = tiny_run(3, *resident);
-      config.training.schedule.kind = SCHEDULE_COSINE;
-      config.training.schedule.warmup = 1;
-      config.training.rule.weight_decay = 0.001f;
-      config.training.augment = f->augment;
+      tiny.schedule.kind = SCHEDULE_COSINE;
+      tiny.schedule.warmup = 1;
+      tiny.rule.weight_decay = 0.001f;
+      tiny.augment = f->augment;
       int first;
       const int within = stop_everywhere(&config, &first), stops = f->stops;
       assert_int_equal(first, stops);

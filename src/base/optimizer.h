@@ -48,6 +48,13 @@ HOST_DEVICE int optimizer_couples(const int second, Optimizer kind) {
   return !second || kind == OPTIMIZER_ADAM;
 }
 
+/* Returns the learning rate of --lr auto, for batches of at least 16 rows. */
+static inline float optimizer_rate(Optimizer kind) {
+  static const float rates[] = {0.05f, 0.05f, 0.001f, 0.001f};
+  static_assert(sizeof rates / sizeof rates[0] == OPTIMIZERS, "every optimizer has a rate");
+  return rates[kind];
+}
+
 /* The coefficients of one update. */
 typedef struct {
   float rate;

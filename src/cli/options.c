@@ -9,27 +9,14 @@
 #include "base/stream.h"
 #include "data/idx.h"
 
-/* In the order of Optimizer: names, and learning rates of --lr auto for batches of at least 16. */
+/* In the order of Optimizer. */
 const char *const options_optimizers[] = {"sgd", "nesterov", "adam", "adamw", NULL};
-static const float rates[] = {0.05F, 0.05F, 0.001F, 0.001F};
 _Static_assert(LENGTH(options_optimizers) == OPTIMIZERS + 1, "every optimizer has a name");
-_Static_assert(LENGTH(rates) == OPTIMIZERS, "every optimizer has a rate");
 static const char *const precisions[] = {"fp32", "tf32", NULL}; /* indexed by Precision */
 static const char *const schedules[] = {"step", "constant", "cosine", "linear", NULL};
 static const char *const augmentations[] = {"shift", "rotate", "scale", "shear", "elastic", NULL};
 static const char *const devices[] = {"auto", "cuda", "cpu", NULL};   /* indexed by DeviceChoice */
 static const char *const residencies[] = {"auto", "yes", "no", NULL}; /* indexed by RESIDENT_... */
-
-/* With batches below 16, momentum at its usual rate learns nothing. With batches of 1, 4 and 8, the
-   best rate tried was 0.05 * batch / 64: accuracy was 95.4 to 95.6% after one epoch of MNIST. Adam
-   with batches of 1 reached 95.7% at a quarter of its usual rate, but 92.2% at its usual rate. */
-float options_rate(const Options *options) {
-  const Training *t = &options->training;
-  const float rate = rates[t->rule.kind], batch = (float)t->batch;
-  if (!isnan(t->schedule.rate)) return t->schedule.rate;
-  if (t->batch >= 16) return rate;
-  return optimizer_has_second(t->rule.kind) ? rate * sqrtf(batch / 16) : rate * batch / 64;
-}
 
 /* Makes a row: long name, argument, default, kind, field, the commands that take the option, the
    rule for --resume, and the help. Allowed values, a letter and a group may follow the help. */

@@ -89,8 +89,6 @@ double options_hold_out(const Options *options);
 const char *options_validation_file(const Options *options);
 /* Returns true if --validation gives a fraction above 0 or a file. */
 bool options_validates(const Options *options);
-/* Returns the initial learning rate. For --lr auto, it depends on the optimizer and the batch. */
-float options_rate(const Options *options);
 /* Returns true if --test is auto. run_files_settle and predict_command replace auto by a file or
    none. options_test_file returns the file of --test, or NULL if --test is none or auto. */
 bool options_test_is_auto(const Options *options);

@@ -47,8 +47,7 @@ static int run_of(const ManyRuns *r, int run) {
 static TrainerConfig config_of(const ManyRuns *r, int run, int threads, Options *o) {
   *o = *r->options;
   TrainerConfig config = r->config(r->context, run_of(r, run), o);
-  if (threads) config.training.threads = threads;
-  if (config.training.threads == 0) config.training.threads = ranks_cores(r->ranks);
+  config.threads = threads;
   return config;
 }
 
@@ -82,7 +81,7 @@ static int count_workers(const Team *team) {
   const double row = (double)engine_row_stride(c->network.size[0]) + sizeof(uint16_t),
                parsed = (double)c->dataset_rows * row * (first->resident ? 1 : 2),
                each = first->engine->taken + parsed + READERS_BYTES;
-  const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.training.threads);
+  const int most = min_int(min_int(team->count, MOST_WORKERS), first->config.threads);
   if (team->runs->device.choice != DEVICE_CPU || most < 2) return 1;
   return max_int(
       1, (int)fmin(fmin(most, workers_with_room(each, most)), (double)memory_limit() / 2 / each));
@@ -211,14 +210,14 @@ bool many_runs(ManyRuns *r, Error *error) {
   team.trainer[0] = first;
   team.workers = count_workers(&team);
   bool good = open_members(&team, error);
-  team.threads = max_int(1, first->config.training.threads / (team.rows ? 1 : team.workers));
+  team.threads = max_int(1, first->config.threads / (team.rows ? 1 : team.workers));
   if (good && !r->told) report_start(r->report, first, r->device.reason.text);
   if (good) report_data(r->report, first);
   if (good && !r->told && team.workers > 1)
     report_note(r->report, "at once  %d networks", team.workers);
   r->told |= good;
   if (good && !team.rows)
-    first->config.training.threads = first->engine->config.training.threads = team.threads;
+    first->config.threads = first->engine->config.training.threads = team.threads;
   good = good && train_all(&team, error);
   for (int i = 0; i < team.opened; i++) trainer_close(team.trainer[i]);
   trainer_close(team.rows);

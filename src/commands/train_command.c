@@ -195,18 +195,16 @@ static bool open_and_train(Run *run, Error *error) {
 }
 
 TrainerConfig trainer_config(const Options *o) {
-  TrainerConfig config = {.train = o->train,
-                          .test = options_test_file(o),
-                          .validation = options_validation_file(o),
-                          .label_column = o->label_column,
-                          .ignore_columns = o->ignore_columns,
-                          .names = o->class_names,
-                          .found_names = !*o->names,
-                          .hold_out = options_hold_out(o),
-                          .rereads_test = run_files_judged(o),
-                          .training = o->training};
-  config.training.schedule.rate = options_rate(o);
-  return config;
+  return (TrainerConfig){.train = o->train,
+                         .test = options_test_file(o),
+                         .validation = options_validation_file(o),
+                         .label_column = o->label_column,
+                         .ignore_columns = o->ignore_columns,
+                         .names = o->class_names,
+                         .found_names = !*o->names,
+                         .hold_out = options_hold_out(o),
+                         .rereads_test = run_files_judged(o),
+                         .training = &o->training};
 }
 
 /* Sets the names of the files that the run writes, and of those that it reads after training. Only

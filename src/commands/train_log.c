@@ -70,7 +70,7 @@ bool train_log_header(TrainLog *log, const Engine *engine, const Options *o, Err
   field(file, "fusion-in-use", training_fusions[engine->config.training.fusion], true);
   field(file, "fusion-reason", engine->reason, true);
   Options used = *o; /* a copy, which gets a number for --lr auto */
-  used.training.schedule.rate = options_rate(o);
+  used.training.schedule.rate = training_base_rate(&o->training);
   foreach_row (row, &options_table) {
     if (!row->initial) continue;
     const ShortText value = row->kind->get(row, &used);

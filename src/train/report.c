@@ -111,7 +111,7 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
 }
 
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
-  const Training *t = &trainer->config.training;
+  const Training *t = trainer->config.training;
   const DataSummary *judge = &trainer->judge.data, *train = &trainer->train.data;
   bool one_answer = false;
   if (train->sorted && train->streamed) return; /* another remark has said why it cannot learn */
@@ -139,9 +139,8 @@ void report_learning(Report *report, const EpochResult *r, const Trainer *traine
 void report_start(Report *report, const Trainer *trainer, const char *reason) {
   const Engine *engine = trainer->engine;
   const Network *n = &engine->config.network;
-  const Training *t = &trainer->config.training;
-  const double first = lr_schedule_rate(&t->schedule, t->epochs, 0),
-               last = lr_schedule_rate(&t->schedule, t->epochs, t->epochs - 1);
+  const Training *t = trainer->config.training;
+  const double first = training_rate(t, 0), last = training_rate(t, t->epochs - 1);
   ShortText memory = {""};
   report->has_heading = false;
   if (report->quiet) return;

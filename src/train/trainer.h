@@ -16,14 +16,16 @@
 
 /* A run's configuration. The caller owns the file names, which must outlive the trainer. */
 typedef struct {
-  const char *train, *test;         /* test may be NULL */
-  const char *validation;           /* file that judges instead of the test file, or NULL */
+  const char *train, *test; /* test may be NULL */
+  const char *validation;   /* file that judges instead of the test file, or NULL */
   const char *label_column, *ignore_columns, *names; /* see DatasetConfig */
   bool found_names;                                  /* see DatasetConfig */
   double hold_out; /* fraction of the training rows that is held out to judge the network */
   const char *rereads_test; /* name of an option that makes the run read the test file (if there is
                                none, the judging file) again after training, or NULL */
-  Training training;
+  const Training *training; /* the caller's; the engine's copy once the trainer is open, with the
+                               fusion level, precision and threads in use */
+  int threads; /* threads for readers and for the CPU engine; 0 means what `training` says */
   const Checkpoint *from; /* the run to continue, or NULL for a new run. The caller may free it once
                              the trainer is open */
   const char *from_name;  /* the file name of `from`, for messages */

@@ -15,8 +15,8 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
   const size_t ahead = t->resident ? 0 : 2 * t->staging_rows;
   file->reader =
       dataset_open(&(DatasetConfig){.path = file->path,
-                                    .classes = c->training.classes,
-                                    .threads = c->training.threads,
+                                    .classes = c->training->classes,
+                                    .threads = c->threads,
                                     .label = c->label_column,
                                     .left_out = c->ignore_columns,
                                     .names = c->names,
@@ -25,7 +25,7 @@ bool trainer_open_file(const Trainer *t, TrainerFile *file, Error *error) {
                                     .trained = file->judges ? &t->train.data : &t->before,
                                     .ahead = ahead,
                                     .hold_out = c->hold_out,
-                                    .seed = c->training.seed,
+                                    .seed = c->training->seed,
                                     .held_out = file->judges},
                    error);
   if (!file->reader) return false;
@@ -57,13 +57,13 @@ static bool check_config(const Trainer *t, Error *error) {
   const bool judge_is_last = t->judged_by == JUDGED_BY_TEST || !c->test;
   const int ranks = ranks_count(c->ranks);
   ShortText why = {""};
-  if (c->training.batch < ranks)
+  if (c->training->batch < ranks)
     return error_set(error, "--batch %d leaves some of %d ranks without a row: choose a larger one",
-                     c->training.batch, ranks);
+                     c->training->batch, ranks);
   if (trains && judges) return true;
   if (c->ranks)
     why = text_format("%d ranks read it", ranks);
-  else if (!t->resident && c->training.epochs > 1)
+  else if (!t->resident && c->training->epochs > 1)
     why = text_format("--resident no reads it in every epoch");
   else if (c->hold_out > 0)
     why = text_format("--validation %g reads it twice", c->hold_out);
@@ -101,7 +101,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
   const size_t inputs = (size_t)dataset_inputs(t->train.reader),
                row = inputs + engine_row_stride((int)inputs) + 2 * sizeof(uint16_t);
   uint64_t most = UINT32_MAX; /* a TrainRange cannot have more rows */
-  if (t->config.training.resident == RESIDENT_AUTO && memory / 2 / row < most)
+  if (t->config.training->resident == RESIDENT_AUTO && memory / 2 / row < most)
     most = memory / 2 / row;
   *rows = dataset_max_rows(t->train.reader, most);
   if (*rows <= most && t->judge.reader) *rows += dataset_max_rows(t->judge.reader, most - *rows);
@@ -114,7 +114,7 @@ static bool count_rows(Trainer *t, uint64_t *rows, Error *error) {
 /* Refuses a saved run whose network or batch size does not fit, before the engine takes memory. */
 static bool check_from(const Trainer *t, const Network *network, Error *error) {
   const Checkpoint *from = t->config.from;
-  const uint64_t batch = (uint64_t)t->config.training.batch;
+  const uint64_t batch = (uint64_t)t->config.training->batch;
   if (!from) return true;
   if (memcmp(from->network.size, network->size, sizeof network->size) != 0)
     return error_set(error,
@@ -163,7 +163,7 @@ static bool go_on_from(Trainer *t, const Checkpoint *from, Error *error) {
   t->position.parameters = NULL; /* `from` keeps its arrays and texts */
   t->position.options = t->position.names = t->position.activation = t->position.data = NULL;
   see_before(t, from);
-  if (!from) network_initialise(&config->network, t->config.training.seed, arrays);
+  if (!from) network_initialise(&config->network, t->config.training->seed, arrays);
   const float *raw = from ? checkpoint_array(from, CHECKPOINT_RAW) : arrays;
   if (!raw) raw = from->parameters;
   for (int a = 0; a < count; a++) {
@@ -191,20 +191,22 @@ static bool all_good(Ranks *ranks, bool good, Error *error) {
 /* Opens the files and the engine. Leaves t->engine NULL if the engine cannot be opened. */
 static bool open_all(Trainer *t, bool resident, TrainerOpenEngine *open, void *context,
                      Error *error) {
-  const TrainerConfig *c = &t->config;
+  TrainerConfig *c = &t->config;
   t->resident = resident;
   if (!open_files(t, error)) return false;
-  EngineConfig config = {.training = c->training,
+  EngineConfig config = {.training = *c->training,
                          .ranks = c->ranks,
                          .dataset_rows = 2 * t->staging_rows,
                          .staging_rows = t->staging_rows};
-  if (!network_init(&config.network, dataset_inputs(t->train.reader), c->training.hidden.size,
-                    c->training.hidden.count, c->training.classes, error))
+  config.training.threads = c->threads;
+  if (!network_init(&config.network, dataset_inputs(t->train.reader), c->training->hidden.size,
+                    c->training->hidden.count, c->training->classes, error))
     return false;
   if (!check_from(t, &config.network, error)) return false;
   if (resident && !all_good(c->ranks, count_rows(t, &config.dataset_rows, error), error))
     return false;
   t->engine = open(context, &config, error);
+  if (t->engine) c->training = &t->engine->config.training;
   return t->engine && (!c->from || go_on_from(t, c->from, error));
 }
 
@@ -222,7 +224,7 @@ static void choose_judge(Trainer *t) {
 /* Opens everything again for rows that are streamed, if they do not fit in the memory of the host
    or the device, --resident allows it, and the files can be read again. */
 static bool stream_instead(Trainer *t, TrainerOpenEngine *open, void *context, Error *error) {
-  return t->config.training.resident == RESIDENT_AUTO && !t->engine && error->too_large &&
+  return t->config.training->resident == RESIDENT_AUTO && !t->engine && error->too_large &&
          source_can_repeat(t->train.path) && source_can_repeat(t->judge.path) &&
          open_all(t, false, open, context, error);
 }
@@ -232,37 +234,49 @@ Trainer *trainer_open(const TrainerConfig *config, TrainerOpenEngine *open, void
   Trainer *t = calloc(1, sizeof *t);
   if (!t) return error_null(error, "out of memory");
   t->config = *config;
-  if (config->training.threads == 0) t->config.training.threads = ranks_cores(config->ranks);
+  if (t->config.threads == 0) t->config.threads = config->training->threads;
+  if (t->config.threads == 0) t->config.threads = ranks_cores(config->ranks);
   see_before(t, config->from); /* the files' columns are compared with it */
   t->train.path = config->train;
   choose_judge(t);
-  t->staging_rows = loader_staging_rows(config->training.batch);
+  t->staging_rows = loader_staging_rows(config->training->batch);
   t->position.test_accuracy = t->position.best_accuracy = NAN;
   t->opened = seconds_now();
-  if (open_all(t, config->training.resident != RESIDENT_NO, open, context, error) ||
+  if (open_all(t, config->training->resident != RESIDENT_NO, open, context, error) ||
       stream_instead(t, open, context, error))
     return t;
   trainer_close(t);
   return NULL;
 }
 
+/* Sets the settings in which runs that share an engine may differ. */
+static void set_run(Training *to, const Training *of) {
+  to->epochs = of->epochs;
+  to->schedule = of->schedule;
+  to->early_stop = of->early_stop;
+  to->seed = of->seed;
+  to->rule = of->rule;
+}
+
 bool trainer_serves(const Trainer *t, const TrainerConfig *config) {
+  const Training *own = t->config.training, *asked = config->training;
   const bool loaded = t->resident && t->train.rows > 0 && (!t->judge.path || t->judge.rows > 0);
-  Training own = t->config.training;
-  own.epochs = config->training.epochs;
-  own.schedule = config->training.schedule;
-  own.early_stop = config->training.early_stop;
-  own.seed = config->training.seed;
-  own.rule = config->training.rule;
-  return loaded && !t->config.ranks && own.rule.kind == t->config.training.rule.kind &&
-         memcmp(&own, &config->training, sizeof own) == 0 &&
-         t->config.hold_out == config->hold_out &&
-         (t->config.hold_out == 0 || t->config.training.seed == config->training.seed);
+  Training next = *own;
+  set_run(&next, asked);
+  next.fusion = asked->fusion; /* the engine's are those in use; all runs ask for the same */
+  next.precision = asked->precision;
+  next.threads = asked->threads;
+  return loaded && !t->config.ranks && own->rule.kind == asked->rule.kind &&
+         memcmp(&next, asked, sizeof next) == 0 && t->config.hold_out == config->hold_out &&
+         (t->config.hold_out == 0 || own->seed == asked->seed);
 }
 
 bool trainer_start_again(Trainer *t, const TrainerConfig *config, Error *error) {
+  Training *training = &t->engine->config.training;
+  set_run(training, config->training);
   t->config = *config;
-  t->engine->config.training.rule = config->training.rule;
+  t->config.training = training;
+  t->config.threads = training->threads;
   return go_on_from(t, config->from, error);
 }
 

@@ -93,7 +93,7 @@ static void summarise(const Trainer *t, TrainerFile *file) {
   if (file->rows > 0) return;
   file->data = *dataset_summary(file->reader);
   file->data.streamed = !t->resident;
-  file->data.white = (int)training_white(&t->config.training);
+  file->data.white = (int)training_white(t->config.training);
 }
 
 static bool has_rows(const Trainer *t, const TrainerFile *file, Error *error) {
@@ -148,14 +148,13 @@ static bool is_whole(const Epoch *e) {
 /* Returns the steps of rows first_row to first_row + rows - 1, which make up a window of the epoch.
    `key` is different for each window of a run. */
 static TrainRange range_of(const Epoch *e, uint64_t first_row, uint64_t rows, uint64_t key) {
-  const Training *training = &e->trainer->config.training;
+  const Training *training = e->trainer->config.training;
   return (TrainRange){.first_row = first_row,
                       .rows = rows,
                       .shuffled = e->epoch > 0 || is_whole(e),
                       .key = key,
                       .steps = ceil_div(rows, (uint64_t)training->batch),
-                      .learning_rate =
-                          (float)lr_schedule_rate(&training->schedule, training->epochs, e->epoch),
+                      .learning_rate = (float)training_rate(training, e->epoch),
                       .augment = training->augment,
                       .augment_key = random_order_key(key, AUGMENTATION),
                       .dropout_key = random_order_key(key, DROPOUT)};
@@ -166,7 +165,7 @@ static TrainRange range_of(const Epoch *e, uint64_t first_row, uint64_t rows, ui
 static bool train_until(Epoch *e, TrainRange *range, uint64_t end, Error *error) {
   Engine *engine = e->trainer->engine;
   Checkpoint *at = &e->trainer->position;
-  const uint64_t batch = (uint64_t)e->trainer->config.training.batch, start = range->first_step;
+  const uint64_t batch = (uint64_t)e->trainer->config.training->batch, start = range->first_step;
   for (; range->first_step < end; range->first_step += range->steps) {
     if (range->first_step > start && is_stopped(e)) return false;
     range->steps = engine_piece(engine, end - range->first_step, batch);
@@ -188,7 +187,7 @@ static bool check_progress(Epoch *e, uint64_t part, uint64_t parts, Error *error
       (wanted && !collect(e, error)))
     return false;
   if (e->events->report && (reader || parts > 1))
-    report_progress(e->events->report, e->epoch + 1, t->config.training.epochs,
+    report_progress(e->events->report, e->epoch + 1, t->config.training->epochs,
                     reader ? dataset_progress(reader) : (double)part / (double)parts);
   return true;
 }
@@ -225,8 +224,8 @@ static void say_order(const Epoch *e) {
    are read first. */
 static bool train_rows(Epoch *e, Error *error) {
   Trainer *t = e->trainer;
-  const uint64_t batch = (uint64_t)t->config.training.batch,
-                 key = random_order_key(t->config.training.seed, (uint64_t)e->epoch);
+  const uint64_t batch = (uint64_t)t->config.training->batch,
+                 key = random_order_key(t->config.training->seed, (uint64_t)e->epoch);
   Pass pass = {.file = &t->train, .most = is_whole(e) ? 0 : t->staging_rows};
   const Loader *l = &pass.loader;
   bool good;
@@ -250,7 +249,7 @@ static bool train_epoch(Epoch *e, Error *error) {
   e->collected_at = seconds_now();
   const bool good = train_rows(e, error) || cut_short(e);
   if ((good || t->stopped) && e->collected < at->step && !collect(e, error)) return false;
-  const uint64_t steps = ceil_div(t->train.rows, (uint64_t)t->config.training.batch);
+  const uint64_t steps = ceil_div(t->train.rows, (uint64_t)t->config.training->batch);
   if (good && at->step > steps) /* the file has lost rows since the save */
     return error_set(error,
                      "the saved run stands at step %" PRIu64
@@ -290,28 +289,27 @@ static bool evaluate_epoch(Epoch *e, EngineSums *sums, Error *error) {
 /* Sets e->result after an evaluation with these sums, and adds the epoch to the run's totals. */
 static void note_result(Epoch *e, const EngineSums *judged) {
   Trainer *t = e->trainer;
-  const Training *training = &t->config.training;
+  const Training *training = t->config.training;
   const Checkpoint *train = &t->position;
   RunTotals *totals = &t->totals;
   const double evaluated = seconds_now(), read = t->resident ? e->loaded : evaluated;
   if (totals->load == 0) totals->load = read - t->opened;
   totals->train += e->trained - e->start;
   totals->test += evaluated - e->loaded;
-  e->result = (EpochResult){
-      .epoch = e->epoch + 1,
-      .epochs = training->epochs,
-      .seed = training->seed,
-      .train_loss = train->loss / (double)train->rows,
-      .train_accuracy = (double)train->correct / (double)train->rows,
-      .judged_by = t->judged_by,
-      .test_loss = judged->loss / (double)judged->rows,
-      .test_accuracy = (double)judged->correct / (double)judged->rows,
-      .learning_rate = (float)lr_schedule_rate(&training->schedule, training->epochs, e->epoch),
-      .train_seconds = e->trained - e->start,
-      .test_seconds = evaluated - e->loaded,
-      .train_rows = train->rows,
-      .rows_before = e->rows_before,
-      .test_rows = judged->rows};
+  e->result = (EpochResult){.epoch = e->epoch + 1,
+                            .epochs = training->epochs,
+                            .seed = training->seed,
+                            .train_loss = train->loss / (double)train->rows,
+                            .train_accuracy = (double)train->correct / (double)train->rows,
+                            .judged_by = t->judged_by,
+                            .test_loss = judged->loss / (double)judged->rows,
+                            .test_accuracy = (double)judged->correct / (double)judged->rows,
+                            .learning_rate = (float)training_rate(training, e->epoch),
+                            .train_seconds = e->trained - e->start,
+                            .test_seconds = evaluated - e->loaded,
+                            .train_rows = train->rows,
+                            .rows_before = e->rows_before,
+                            .test_rows = judged->rows};
 }
 
 /* Trains and evaluates an epoch, and sets e->result. */
@@ -355,16 +353,16 @@ bool trainer_run(Trainer *t, const TrainerEvents *events, Error *error) {
   double before = INFINITY; /* training time of the previous epoch, in s */
   t->totals = (RunTotals){0};
   t->stopped = t->diverged = false;
-  while (at->epoch < c->training.epochs) {
+  while (at->epoch < c->training->epochs) {
     Epoch e = {
         .trainer = t, .events = events, .epoch = at->epoch, .in_parts = before > events->patience};
     if (!ranks_broadcast(c->ranks, &e.in_parts, sizeof e.in_parts, error)) return false;
     if (!run_epoch(&e, error)) return t->stopped;
     advance(at, &e.result);
     if (events->epoch && !events->epoch(events->context, &e.result, error)) return false;
-    if (c->training.early_stop && at->epoch - at->best_epoch >= c->training.early_stop) break;
+    if (c->training->early_stop && at->epoch - at->best_epoch >= c->training->early_stop) break;
     if (at->epoch == events->until) break;
-    if (at->epoch < c->training.epochs && is_stopped(&e)) break;
+    if (at->epoch < c->training->epochs && is_stopped(&e)) break;
     before = e.result.train_seconds;
   }
   return true;
