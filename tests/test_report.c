@@ -71,13 +71,16 @@ TEST(a_line_replaces_the_progress) {
 
 /* Returns what report_learning prints after epoch 9 of a network for 10 classes, of which the first
    judging class has 100 of 1000 rows. */
-static const char *show_learning(double train_loss, double test_accuracy) {
+static const char *show_learning(double train_loss, double train_accuracy, double test_accuracy) {
   Report report = {.percent = -1};
   const Training training = {.classes = 10, .batch = 64};
-  Trainer trainer = {.config.training = &training, .judge.data = {.rows = 1000, .classes = 10}};
+  Trainer trainer = {.config.training = &training,
+                     .judge.data = {.rows = 1000, .classes = 10},
+                     .judge.path = "other.csv"};
   const EpochResult result = {.epoch = 9,
                               .epochs = 10,
                               .train_loss = train_loss,
+                              .train_accuracy = train_accuracy,
                               .test_accuracy = test_accuracy,
                               .train_rows = 60000,
                               .test_rows = 1000};
@@ -92,10 +95,14 @@ static const char *show_learning(double train_loss, double test_accuracy) {
 TEST(a_network_is_judged_by_its_accuracy) {
   static const char remark[] =
       "note     after epoch 9 the network is no better than a constant answer: try a lower --lr\n";
-  assert_string_equal(show_learning(2.31, 0.1), remark);
-  assert_string_equal(show_learning(2.31, 0.09), remark);
-  assert_string_equal(show_learning(2.29, 0.1), remark);
-  assert_string_equal(show_learning(2.29, 0.09), "");
-  assert_string_equal(show_learning(2.31, 0.101), "");
-  assert_string_equal(show_learning(2.31, 0.95), "");
+  assert_string_equal(show_learning(2.31, 0.11, 0.1), remark);
+  assert_string_equal(show_learning(2.31, 0.11, 0.09), remark);
+  assert_string_equal(show_learning(2.29, 0.12, 0.1), remark);
+  assert_string_equal(show_learning(2.29, 0.12, 0.09), "");
+  assert_string_equal(show_learning(2.31, 0.11, 0.101), "");
+  assert_string_equal(show_learning(2.31, 0.9, 0.95), "");
+  assert_string_equal(show_learning(0.31, 0.9, 0.09),
+                      "note     after epoch 9 the network is no better than a constant answer: do "
+                      "the labels of other.csv mean what those of the training rows do?\n");
+  assert_string_equal(show_learning(0.31, 0.9, 0.101), "");
 }

@@ -145,6 +145,19 @@ static void compare(Asked *a, const char *path, const DataSummary *rows) {
                    report_remark, a->report);
 }
 
+/* Remarks if the network answers no better than a constant, although no class has half of the rows.
+   Then the rows may be of another task with as many pixels. */
+static void doubt(Asked *a, const char *path, const Metrics *metrics, const DataSummary *rows) {
+  enum { ENOUGH = 100 }; /* the answers to fewer rows may be wrong by chance */
+  uint64_t most = 0;
+  for (int c = 0; c < rows->classes; c++) most = rows->counts[c] > most ? rows->counts[c] : most;
+  if (metrics->rows >= ENOUGH && metrics->correct <= most && 2 * most < metrics->rows)
+    report_remark(a->report, text_format("%.300s: the network is no better than a constant answer: "
+                                         "do the labels mean what they did in training?",
+                                         text_shown(path).text)
+                                 .text);
+}
+
 static bool evaluate(Engine *engine, Asked *a, Error *error) {
   const Options *o = &a->o;
   EvaluateConfig config = evaluate_config(o);
@@ -155,6 +168,7 @@ static bool evaluate(Engine *engine, Asked *a, Error *error) {
   if (!o->evaluate) config.rows.path = NULL; /* --html needs no rows */
   if (!evaluate_file(engine, &config, &metrics, error)) return false;
   if (o->evaluate) (o->json ? metrics_print_json : metrics_print)(&metrics, stdout);
+  if (o->evaluate) doubt(a, config.rows.path, &metrics, &read);
   metrics_close(&metrics);
   if (a->held_out)
     report_remark(a->report, text_format("%.300s: the validation rows of the run",

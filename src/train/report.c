@@ -110,24 +110,46 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
   return text_format("try a lower --lr%s", t->batch < 16 ? ", or a larger --batch" : "");
 }
 
+/* How many judging rows the network gets right, and how many the best constant answer does. */
+typedef struct {
+  uint64_t correct, most;
+  bool one_answer; /* the network may have given the same answer for all rows */
+} Judged;
+
+/* Compares the network with constant answers on r->test_rows rows with these labels. */
+static Judged compare_answers(const EpochResult *r, const DataSummary *judge) {
+  Judged j = {.correct = (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5)};
+  for (int c = 0; c < judge->classes; c++) {
+    const uint64_t rows = judge->counts[c];
+    if (rows > j.most) j.most = rows;
+    j.one_answer |= rows > 0 && rows < judge->rows && rows == j.correct;
+  }
+  return j;
+}
+
+/* Returns true if the network answers training rows well, but none of the judging rows. */
+static bool is_other_task(const EpochResult *r, const Training *t, const Judged *j) {
+  enum { ENOUGH = 100 }; /* the answers to fewer rows may be wrong by chance */
+  const double constant = (double)j->most / (double)r->test_rows;
+  return !j->one_answer && r->test_rows >= ENOUGH && t->ema == 0 && constant < 0.5 && r->train_accuracy > 2 * constant;
+}
+
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
   const Training *t = trainer->config.training;
   const DataSummary *judge = &trainer->judge.data, *train = &trainer->train.data;
-  bool one_answer = false;
-  if (train->sorted && train->streamed) return; /* another remark has said why it cannot learn */
   const bool judged = r->test_rows > 0 && r->test_rows == judge->rows;
-  const uint64_t correct = judged ? (uint64_t)(r->test_accuracy * (double)r->test_rows + 0.5) : 0;
-  uint64_t most = 0; /* the most rows that a constant answer can get right */
-  for (int c = 0; c < judge->classes && judged; c++) {
-    most = judge->counts[c] > most ? judge->counts[c] : most;
-    one_answer |=
-        judge->counts[c] > 0 && judge->counts[c] < judge->rows && judge->counts[c] == correct;
-  }
-  if (judged && correct > most) return;
-  if (report->has_warned || r->epoch <= t->schedule.warmup ||
-      (!one_answer && r->train_loss < log(t->classes)))
+  const Judged j = judged ? compare_answers(r, judge) : (Judged){0};
+  ShortText cure;
+  if (report->has_warned || r->epoch <= t->schedule.warmup || (judged && j.correct > j.most) ||
+      (train->sorted && train->streamed) /* another remark has said why it cannot learn */)
     return;
-  const ShortText cure = learning_cure(r, t);
+  if (judged && is_other_task(r, t, &j))
+    cure = text_format("do the labels of %.300s mean what those of the training rows do?",
+                       text_shown(trainer->judge.path).text);
+  else if (j.one_answer || r->train_loss >= log(t->classes))
+    cure = learning_cure(r, t);
+  else
+    return;
   if (!*cure.text) return;
   report->has_warned = true;
   report_remark(report,

@@ -32,7 +32,8 @@ bool report_data(Report *report, const Trainer *trainer);
 /* Prints a remark, at most once per run, if the training loss is at least ln(classes) (the loss of
    guessing) or if the network seems to predict the same class for all judging rows. Prints nothing
    if more judging rows are right than any constant answer gets right, or if the rows are streamed
-   in the order of their labels, because then no --lr helps. */
+   in the order of their labels, because then no --lr helps. If the network answers the training
+   rows well, the remark asks whether the judging rows have the same labels. */
 void report_learning(Report *report, const EpochResult *result, const Trainer *trainer);
 
 /* Prints a remark on the run with advice, unless `line` is "". `report` is a Report; its type is

@@ -139,6 +139,19 @@ case_ 'a run that learns nothing says so'
 prints 1 '^note     after epoch 1 the network is no better than a constant answer: try a lower --lr, or a larger' $S --lr 50
 prints 0 '^note' $S
 
+case_ 'rows whose labels mean something else are doubted'
+awk -F, -v OFS=, '{ $1 = ($1 + 1) % 4; print }' judge.csv >moved.csv
+prints 1 '^note     after epoch 1 the network is no better than a constant answer: do the labels of moved.csv mean what ' \
+  $S --test moved.csv
+prints 1 '^note     moved.csv: the network is no better than a constant answer: do the labels mean what they did ' \
+  $A --evaluate --test moved.csv
+head -99 moved.csv >few.csv # may be chance
+ok $A --evaluate --test few.csv
+printed 0 'constant answer'
+sed 's/^[0-9]/3/' judge.csv >one.csv # of one class, a constant answer gets all
+ok $A --evaluate --test one.csv --label-column 1
+printed 0 'constant answer'
+
 case_ 'what is sought elsewhere is said'
 printf '[training]\nbatch = 32 # rows\n' >inline.conf
 prints 1 '^batch = 32$' --config inline.conf --dry-run
