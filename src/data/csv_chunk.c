@@ -108,8 +108,7 @@ static bool parse_label(const CsvColumns *c, const unsigned char *field, size_t 
          find_word_of(c->names, number, value) && (chunk->mapped = true);
 }
 
-/* Returns the class names with commas between, without those in the middle if they are many. */
-static ShortText list_of(const char *names) {
+ShortText csv_list_names(const char *names) {
   enum { ROOM = 100 };
   const char *last = strrchr(names, '\n');
   ShortText text = {""};
@@ -144,7 +143,7 @@ static void not_an_integer(ChunkParser *parser, const void *field, size_t length
     error_set(fault,
               "'%s' is a number, but the labels in training were words: %s; write these, or give "
               "--names in the order of the numbers",
-              shown, list_of(parser->columns->names).text);
+              shown, csv_list_names(parser->columns->names).text);
     return;
   }
   const int most = is_label ? parser->columns->classes - 1 : UINT8_MAX;

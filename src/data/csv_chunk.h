@@ -50,6 +50,10 @@ typedef struct {
   bool row_on_line, carriage; /* a row began on this line; the line has a carriage return */
 } ChunkParser;
 
+/* Returns class names, given as one per line, with commas between, but the last one after "..." if
+   they are many. */
+ShortText csv_list_names(const char *names);
+
 /* Refuses the file `name` if its first line shows another format or binary data. */
 bool csv_check_text(const char *name, const char *line, size_t length, Error *error);
 

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/sizes.h"
+#include "data/csv_chunk.h"
 #include "data/source.h"
 
 enum {
@@ -39,6 +40,7 @@ typedef struct {
   ShortText begin[2];      /* the first field of line 1, and of the refused line */
   ShortText head;          /* the refused column's field in line 1 */
   ShortText bad;           /* the refused field */
+  size_t truths;           /* number of fields of its line that are True or False */
   uint64_t rows;           /* number of lines after a header */
   uint64_t longer;         /* number of these that have one field more than line 1 */
   size_t fields;           /* number of fields of line 2 */
@@ -55,6 +57,10 @@ static bool parse_number(const char *text, double *value) {
   char *end;
   *value = strtod(text, &end);
   return end != text && !*end && text[strspn(text, "0123456789.eE+-")] == '\0';
+}
+
+static bool is_truth(const char *text) {
+  return strcasecmp(text, "True") == 0 || strcasecmp(text, "False") == 0;
 }
 
 static void see_value(Values *v, const char *text) {
@@ -97,6 +103,7 @@ static void see_field(void *field, size_t length, void *context) {
   if (at == 0 && l->line == l->fault_line) l->begin[1] = text;
   if (at == l->fault_column && l->line == 1) l->head = text;
   if (at == l->fault_column && l->line == l->fault_line) l->bad = text;
+  l->truths += l->line == l->fault_line && is_truth(text.text);
   if ((c->named && l->line == 1) || at >= c->columns) return;
   const bool is_label = c->labelled && at == c->label_at;
   if (is_label) see_value(&l->label, text.text);
@@ -200,8 +207,7 @@ static ShortText has_open_ends(const Look *l) {
 }
 
 static ShortText has_truth(const Look *l) {
-  return is_of_label(l) &&
-                 (strcasecmp(l->bad.text, "True") == 0 || strcasecmp(l->bad.text, "False") == 0)
+  return is_of_label(l) && is_truth(l->bad.text) && l->truths > 1
              ? text_format("columns of True and False are a one-hot label: write the number of the "
                            "class in one column, as numpy's argmax(axis=1) gives it")
              : nothing;
@@ -268,8 +274,9 @@ static ShortText has_more_classes(const Look *l) {
 
 static ShortText has_words(const Look *l) {
   if (!is_of_label(l) || !isalpha((unsigned char)*l->bad.text)) return nothing;
-  return text_format(l->c->names ? "no class has this name"
-                                 : "--names lists words that are labels, in the order of classes");
+  if (l->c->names)
+    return text_format("no class has this name: %s", csv_list_names(l->c->names).text);
+  return text_format("--names lists words that are labels, in the order of classes");
 }
 
 static ShortText is_scaled(const Look *l) {

@@ -53,6 +53,9 @@ awk -F, "$hot" rows.csv >true.csv
 cured true.csv 'columns of True and False are a one-hot label' \
   "awk -F, '{ for (i = 1; i <= 4; i++) if (\$i == \"True\") printf \"%d\", i - 1; for (i = 5; i <= NF; i++) printf \",%s\", \$i; print \"\" }'"
 same cured.csv rows.csv
+{ echo "label,$(seq -s, 16)" && awk -F, -v OFS=, '{ $1 = $1 % 2 ? "yes" : "no"; print }' rows.csv; } >yes.csv
+sed 's/^yes/True/; s/^no/False/' yes.csv >truth.csv # one column of True and False is words
+fails 1 "' is not a label from 0 to 1: no class has this name: no, yes" $N --epochs 4 --train yes.csv --test truth.csv
 awk '{ print NR + 1999 "," $0 }' rows.csv >counted.csv # more than pixels and classes are
 fails 1 'counted.csv, line 1, column 1:' $S --train counted.csv
 awk '{ print NR "," $0 }' rows.csv >counted.csv

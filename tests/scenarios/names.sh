@@ -70,7 +70,7 @@ ok --device cpu --load numbers.st --predict numbers.csv --output numbers_out.csv
 same answers.csv <(sed '2,$s/,0$/,apple/; 2,$s/,1$/,"fig, dried"/; 2,$s/,2$/,kiwi/' numbers_out.csv)
 ok $W --train words.csv --test words.csv --epochs 3 --resume words.st --save later.st
 sed 's/apple/plum/' words.csv >plums.csv
-fails 1 "'plum' is not a label from 0 to 2: no class has this name" $W --train words.csv --test plums.csv --epochs 1
+fails 1 "'plum' is not a label from 0 to 2: no class has this name: apple, fig, dried, kiwi" $W --train words.csv --test plums.csv --epochs 1
 fails 1 'labels of words.csv: 3 names, but the network has 4 classes' $W --train words.csv --test none --classes 4
 sed '5s/^apple,\|^kiwi,\|^".*",/2,/' words.csv >mixed.csv
 fails 1 "labels of mixed.csv: '2' would name class 0, but as a label it is class 2" $W --train mixed.csv --test none
