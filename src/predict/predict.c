@@ -77,10 +77,16 @@ static bool predict_rows(Engine *engine, DatasetReader *reader, PredictRow *use,
 typedef struct {
   DatasetReader *reader;
   const char *names;
-  AtomicFile output; /* output.file may be stdout */
+  AtomicFile output; /* for standard output, only output.file is set */
   int classes;
   bool probabilities;
 } Predictions;
+
+/* Sets *error to why the output could not be written, and returns false. */
+static bool not_written(const Predictions *p, Error *error) {
+  return p->output.file == stdout ? standard_output_flush(error)
+                                  : atomic_file_failed(&p->output, error);
+}
 
 /* Prints a field of CSV, in quotes if it needs them. */
 static void print_field(FILE *file, const char *text) {
@@ -109,14 +115,14 @@ static bool write_row(void *context, uint64_t row, const uint8_t *pixels, int la
   if (p->probabilities) softmax(logits, p->classes, probabilities);
   for (int c = 0; p->probabilities && c < p->classes; c++) fprintf(file, ",%.6g", probabilities[c]);
   fputc('\n', file);
-  return !ferror(file) || atomic_file_failed(&p->output, error);
+  return !ferror(file) || not_written(p, error);
 }
 
 bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, const char *names,
                      bool probabilities, Error *error) {
   Predictions predictions = {.reader = reader,
                              .names = names,
-                             .output = {.file = stdout, .path = "to standard output"},
+                             .output.file = stdout,
                              .classes = network_classes(&engine->config.network),
                              .probabilities = probabilities};
   AtomicFile *output = &predictions.output;
@@ -126,7 +132,7 @@ bool predict_to_file(Engine *engine, DatasetReader *reader, const char *path, co
   fputc('\n', output->file);
   const bool good = predict_rows(engine, reader, write_row, &predictions, error);
   if (output->file != stdout) return atomic_file_close(output, good, error);
-  return good && (fflush(stdout) == 0 || atomic_file_failed(output, error));
+  return good && standard_output_flush(error);
 }
 
 /* ---- a file of labelled rows -------------------------------------------------------------- */
