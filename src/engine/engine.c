@@ -40,6 +40,15 @@ bool engine_augments_alike(const TrainRange *a, const TrainRange *b) {
          augment_same(a->augment, b->augment) && a->augment_key == b->augment_key;
 }
 
+/* ---- pieces of work -------------------------------------------------------------------------- */
+
+uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
+  const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
+  const uint64_t most = (uint64_t)(operations / per_row) / rows;
+  if (!engine->synchronous || left < most) return left;
+  return most > 0 ? most : 1;
+}
+
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
 /* Adds the ranks' sums. Counts are exact in float64 up to 2^53. */

@@ -130,12 +130,7 @@ static inline bool engine_evaluate(Engine *engine, uint64_t first_row, uint64_t 
 /* Returns how many of `left` units, each of `rows` rows, one call should process. A unit is a step
    or a row. For a synchronous engine, a call gets some tenths of a second of work, so that the
    caller can check for signals between calls. For other engines, a call gets all units. */
-static inline uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows) {
-  const double operations = 4e9, per_row = 6.0 * (double)engine->config.network.parameters;
-  const uint64_t most = (uint64_t)(operations / per_row) / rows;
-  if (!engine->synchronous || left < most) return left;
-  return most > 0 ? most : 1;
-}
+uint64_t engine_piece(const Engine *engine, uint64_t left, uint64_t rows);
 
 /* Opens an engine with parameters initialised from config->training.seed. Returns NULL on failure.
    Every rank opens an engine, uploads all rows and makes the same calls of train and collect. train
