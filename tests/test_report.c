@@ -93,8 +93,9 @@ static const char *show_learning(double train_loss, double train_accuracy, doubl
 /* A large loss does not mean that a network learns nothing: it may be wrong, but sure, on few rows.
  */
 TEST(a_network_is_judged_by_its_accuracy) {
-  static const char remark[] =
-      "note     after epoch 9 the network is no better than a constant answer: try a lower --lr\n";
+#define NO_BETTER "note     after epoch 9 the network is no better than a constant answer: "
+  static const char remark[] = NO_BETTER "try a lower or a higher --lr\n";
+  assert_string_equal(show_learning(9.31, 0.11, 0.1), NO_BETTER "try a lower --lr\n");
   assert_string_equal(show_learning(2.31, 0.11, 0.1), remark);
   assert_string_equal(show_learning(2.31, 0.11, 0.09), remark);
   assert_string_equal(show_learning(2.29, 0.12, 0.1), remark);
@@ -102,7 +103,7 @@ TEST(a_network_is_judged_by_its_accuracy) {
   assert_string_equal(show_learning(2.31, 0.11, 0.101), "");
   assert_string_equal(show_learning(2.31, 0.9, 0.95), "");
   assert_string_equal(show_learning(0.31, 0.9, 0.09),
-                      "note     after epoch 9 the network is no better than a constant answer: do "
-                      "the labels of other.csv mean what those of the training rows do?\n");
+                      NO_BETTER "do the labels of other.csv mean what those of the training rows "
+                                "do?\n");
   assert_string_equal(show_learning(0.31, 0.9, 0.101), "");
 }

@@ -255,21 +255,28 @@ static ShortText counts_rows(const Look *l) {
              : nothing;
 }
 
+/* Returns true if the last column could be the label rather than the first one. */
+static bool may_be_last(const Look *l) {
+  return l->c->label_at == 0 && are_dense(&l->end) && l->end.greatest < (unsigned)l->c->classes;
+}
+
 static ShortText has_labels_last(const Look *l) {
-  const Values *end = &l->end;
-  return is_of_number(l) && l->c->label_at == 0 && l->label.whole && !are_dense(&l->label) &&
-                 are_dense(end) && end->greatest < (unsigned)l->c->classes
+  return is_of_number(l) && l->label.whole && !are_dense(&l->label) && may_be_last(l)
              ? text_format("it looks like a pixel, and the last column, 0 to %u, like the label: "
                            "--label-column last",
-                           end->greatest)
+                           l->end.greatest)
              : nothing;
 }
 
 static ShortText has_more_classes(const Look *l) {
-  return is_of_number(l) && l->label.whole && l->label.greatest >= (unsigned)l->c->classes
-             ? text_format("labels go up to %u: --classes %u takes them", l->label.greatest,
-                           l->label.greatest + 1)
-             : nothing;
+  if (!is_of_number(l) || !l->label.whole || l->label.greatest < (unsigned)l->c->classes)
+    return nothing;
+  ShortText text = text_format("labels go up to %u: --classes %u takes them", l->label.greatest,
+                               l->label.greatest + 1);
+  if (may_be_last(l))
+    text_append(text.text, "; if the last column, 0 to %u, is the label: --label-column last",
+                l->end.greatest);
+  return text;
 }
 
 static ShortText has_words(const Look *l) {

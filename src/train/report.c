@@ -101,13 +101,14 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
   const double begin = log(t->classes); /* the loss of equal probabilities, as at the start */
   const uint64_t batch = (uint64_t)t->batch, steps = (r->train_rows + batch - 1) / batch,
                  taken = steps * (uint64_t)r->epoch;
-  if (r->train_loss < 1.5 * begin && taken < FEW_STEPS) {
+  const bool is_near = r->train_loss < 1.5 * begin; /* the rate may be too small, too */
+  if (is_near && taken < FEW_STEPS) {
     if (r->epoch < r->epochs) return (ShortText){""};
     const char *smaller = t->batch >= 16 ? ", or a smaller --batch" : "";
     return text_format("it took only %" PRIu64 " step%s: more --epochs%s", taken,
                        taken == 1 ? "" : "s", smaller);
   }
-  return text_format("try a lower --lr%s", t->batch < 16 ? ", or a larger --batch" : "");
+  return text_format("try a lower %s--lr%s", is_near ? "or a higher " : "", t->batch < 16 ? ", or a larger --batch" : "");
 }
 
 /* How many judging rows the network gets right, and how many the best constant answer does. */
