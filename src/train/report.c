@@ -108,7 +108,8 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
     return text_format("it took only %" PRIu64 " step%s: more --epochs%s", taken,
                        taken == 1 ? "" : "s", smaller);
   }
-  return text_format("try a lower %s--lr%s", is_near ? "or a higher " : "", t->batch < 16 ? ", or a larger --batch" : "");
+  return text_format("try a lower %s--lr%s", is_near ? "or a higher " : "",
+                     t->batch < 16 ? ", or a larger --batch" : "");
 }
 
 /* How many judging rows the network gets right, and how many the best constant answer does. */
@@ -132,7 +133,8 @@ static Judged compare_answers(const EpochResult *r, const DataSummary *judge) {
 static bool is_other_task(const EpochResult *r, const Training *t, const Judged *j) {
   enum { ENOUGH = 100 }; /* the answers to fewer rows may be wrong by chance */
   const double constant = (double)j->most / (double)r->test_rows;
-  return !j->one_answer && r->test_rows >= ENOUGH && t->ema == 0 && constant < 0.5 && r->train_accuracy > 2 * constant;
+  return !j->one_answer && r->test_rows >= ENOUGH && t->ema == 0 && constant < 0.5 &&
+         r->train_accuracy > 2 * constant;
 }
 
 void report_learning(Report *report, const EpochResult *r, const Trainer *trainer) {
