@@ -49,6 +49,9 @@ TEST(each_known_format_is_named_with_a_cure_for_what_was_wanted) {
       {BYTES("-1 1:0.5\n"), FORMAT_ROWS, "in the format of libsvm"},
       {BYTES("{\"pixels\": [0, 0]}"), FORMAT_ROWS, "JSON text: pandas reads it"},
       {BYTES("[[0, 1]]"), FORMAT_ROWS, "JSON text"},
+      {BYTES("\x18\1\0\0\0\0\0\0{\"__meta"), FORMAT_ROWS,
+       "a saved network: --resume goes on training it, --load uses it"},
+      {BYTES("\x18\1\0\0\0\0\0\0{\"__meta"), FORMAT_PICTURE, "a saved network: --load takes"},
       {BYTES("5,0,0\n"), FORMAT_NETWORK, "CSV text: --load takes a network that --save wrote"},
   };
   foreach (c, cases) {

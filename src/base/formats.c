@@ -86,6 +86,9 @@ static const struct {
      EVERY("sklearn.datasets.load_svmlight_file reads it, np.savetxt writes CSV")},
     {"{[\"'} \t\r\n]*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
     {"[[][][{\"0-9 \t\r\n-]*", "JSON text", {TO_CSV, SAVE_FILE, ONLY_ROWS}},
+    {"*\x7f\x7f\x7f\x7f{\"*",
+     "a saved network",
+     {"--resume goes on training it, --load uses it", NULL, ONLY_NETWORK}},
     {"*\x7f*", "no text", {NULL}},
     {"*,*", "CSV text", {NULL, "--load takes a network that --save wrote", ONLY_ROWS}},
 };
