@@ -8,8 +8,15 @@
 #include "cli/option_kinds.h"
 #include "lab/harness.h"
 
-/* An error message suggests this record to a user who has no GPU. */
-#define SHOWN "docs/results/lab-h100.json"
+/* Returns the record that messages suggest to a user who has no GPU: that of an installation, if
+   this program is installed, else that of the checkout. */
+static ShortText shown(void) {
+  char path[1024];
+  const bool is_installed =
+      text_beside_program(path, sizeof path, "../share/doc/mlp-train/lab-h100.json") &&
+      access(path, R_OK) == 0;
+  return text_format("%s", is_installed ? path : "docs/results/lab-h100.json");
+}
 
 #ifdef ON_EMULATOR
 static const bool is_emulator = true;
@@ -157,7 +164,7 @@ static bool list(const Lab *lab, Error *error) {
   if (!*lab_topics && !lab->from)
     return error_set(
         error, "this program was built without kernels: list --from %s lists those of a record",
-        SHOWN);
+        shown().text);
   if (lab->topic)
     list_topic(lab);
   else
@@ -210,7 +217,7 @@ static bool run(Lab *lab, Error *error) {
   Error reason = {.text = "this program was built without CUDA"};
   if (!lab->from && !(fits && gpu_start(&reason)))
     return error_set(error, "%s; mlp-lab %s --from %s shows a recorded run%s", reason.text, word,
-                     SHOWN, lab->device ? "" : ", --on emulator checks and counts here");
+                     shown().text, lab->device ? "" : ", --on emulator checks and counts here");
   if (!lab->from && (!record_create(&lab->measured, lab->json, error) ||
                      !lab_machine(&lab->measured, !lab->check, error)))
     return false;

@@ -1,7 +1,7 @@
 # `make install` puts the programs under PREFIX. There they work from any folder.
 mkdir built any
-cp "$MLP" built
-touch built/mlp-{bench,digits,lab} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
+cp "$MLP" "$PROGRAMS/mlp-lab" built
+touch built/mlp-{bench,digits} built/mlp-{train,bench,digits,lab}.1 built/libmlp-ranks.so
 
 # to_root TARGET runs make TARGET on the files in built/. Option -o keeps make from building these files.
 to_root() {
@@ -39,6 +39,7 @@ diff list - <<'END'
 644 ./usr/share/bash-completion/completions/mlp-lab
 644 ./usr/share/bash-completion/completions/mlp-train
 644 ./usr/share/doc/mlp-train/formats.md
+644 ./usr/share/doc/mlp-train/lab-h100.json
 644 ./usr/share/doc/mlp-train/options.md
 644 ./usr/share/doc/mlp-train/recipes.md
 644 ./usr/share/man/man1/mlp-bench.1
@@ -55,6 +56,10 @@ cd any || exit
 MLP=$root/usr/bin/mlp-train
 prints 1 '^lr = 0.03$' -c literature.conf --dry-run
 fails 1 literature.conf -c ./literature.conf
+MLP=$root/usr/bin/mlp-lab
+CUDA_VISIBLE_DEVICES='' fails 1 '/../share/doc/mlp-train/lab-h100.json shows a recorded run' softmax --check
+record=$(sed -n 's/.*--from \(.*\) shows a recorded run.*/\1/p' err)
+ok softmax --from "$record"
 MLP=$root/usr/bin/mlp-train-fetch
 export MNIST_SOURCE=/nowhere
 fails 1 'there is no train-images-idx3-ubyte'
