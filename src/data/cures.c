@@ -21,6 +21,7 @@ typedef struct {
   uint64_t rows, empty;
   bool whole;        /* all values are whole numbers from 0 to DATASET_MAX_CLASSES - 1 */
   bool counts_up;    /* each value is the last one and 1 */
+  bool signs;        /* all values are -1 or 1 */
   unsigned greatest; /* of the whole numbers */
   unsigned last;
   bool seen[DATASET_MAX_CLASSES];
@@ -65,9 +66,10 @@ static bool is_truth(const char *text) {
 
 static void see_value(Values *v, const char *text) {
   double number;
+  const bool is_number = parse_number(text, &number);
   v->empty += !*text;
-  if (!parse_number(text, &number) || number < 0 || number >= DATASET_MAX_CLASSES ||
-      number != floor(number)) {
+  v->signs &= is_number && (number == -1 || number == 1);
+  if (!is_number || number < 0 || number >= DATASET_MAX_CLASSES || number != floor(number)) {
     v->whole = v->counts_up = false;
   } else {
     const unsigned value = (unsigned)number;
@@ -247,11 +249,22 @@ static bool are_dense(const Values *v) {
   return v->whole && v->greatest > 0 && 4 * count >= 3 * (v->greatest + 1);
 }
 
+static ShortText has_signs(const Look *l) {
+  return is_of_number(l) && l->label.signs && l->label.seen[1]
+             ? text_format("labels are -1 and 1: write 0 for -1")
+             : nothing;
+}
+
+/* Returns true if all lines have as many fields as line 1, but the network takes another number. */
+static bool is_of_width(const Look *l) {
+  return l->fault_column == CSV_NONE && !l->ragged && l->fields == l->c->columns;
+}
+
 static ShortText counts_rows(const Look *l) {
   enum { ENOUGH = 10 };
-  return is_of_number(l) && l->label.counts_up && l->label.rows >= ENOUGH
-             ? text_format("the column numbers the rows: --ignore-columns %zu leaves it out",
-                           l->c->label_at + 1)
+  return (is_of_number(l) || is_of_width(l)) && l->label.counts_up && l->label.rows >= ENOUGH
+             ? text_format("column %zu numbers the rows: --ignore-columns %zu leaves it out",
+                           l->c->label_at + 1, l->c->label_at + 1)
              : nothing;
 }
 
@@ -324,10 +337,10 @@ static ShortText is_too_bright(const Look *l) {
 
 /* The first cure that applies is offered. */
 static Cure *const cures[] = {
-    has_separator_line, has_comment,     has_second_header, has_row_as_header, has_row_names,
-    has_open_ends,      has_truth,       has_picture,       has_list,          has_no_labels,
-    counts_rows,        has_labels_last, has_more_classes,  has_words,         is_scaled,
-    is_shifted,         has_fractions,   is_too_bright};
+    has_separator_line, has_comment, has_second_header, has_row_as_header, has_row_names,
+    has_open_ends,      has_truth,   has_picture,       has_list,          has_no_labels,
+    has_signs,          counts_rows, has_labels_last,   has_more_classes,  has_words,
+    is_scaled,          is_shifted,  has_fractions,     is_too_bright};
 
 void cures_append(const char *path, const CsvColumns *columns, uint64_t line, size_t column,
                   Error *error) {
@@ -343,7 +356,7 @@ void cures_append(const char *path, const CsvColumns *columns, uint64_t line, si
               .whole_later = true,
               .least = INFINITY,
               .greatest = -INFINITY,
-              .label = {.whole = true, .counts_up = true},
+              .label = {.whole = true, .counts_up = true, .signs = true},
               .end = {.whole = true}};
   ShortText cure = nothing;
   if (source_open(&source, path, &why) && look(l, &source))

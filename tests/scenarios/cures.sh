@@ -59,9 +59,13 @@ fails 1 "' is not a label from 0 to 1: no class has this name: no, yes" $N --epo
 awk '{ print NR + 1999 "," $0 }' rows.csv >counted.csv # more than pixels and classes are
 fails 1 'counted.csv, line 1, column 1:' $S --train counted.csv
 awk '{ print NR "," $0 }' rows.csv >counted.csv
-cured counted.csv 'the column numbers the rows: --ignore-columns 1 leaves it out' cat --ignore-columns 1 --save counted.st
+awk -F, -v OFS=, '{ $1 = $1 % 2 ? 1 : -1; print }' rows.csv >signs.csv
+cured signs.csv 'labels are -1 and 1: write 0 for -1' 'sed s/^-1,/0,/' --classes 2
+cured counted.csv 'column 1 numbers the rows: --ignore-columns 1 leaves it out' cat --ignore-columns 1 --save counted.st
 ok $S --train rows.csv --save rows.st
 same_network counted.st rows.st
+fails 1 'column 1 numbers the rows: --ignore-columns 1 leaves it out' --device cpu --load rows.st --predict counted.csv
+ok --device cpu --load rows.st --predict counted.csv --ignore-columns 1 --output counted.out
 awk -F, -v OFS=, 'BEGIN { split("hat shoe coat bag", w, " ") } { $1 = w[1 + $1]; print }' named.csv | sed "1s/^[^,]*/label/" >words.csv
 fails 1 "'hat' is not a label from 0 to 3: --names lists words that are labels, in the order of classes" \
   $N --classes 4 --epochs 4 --train rows.csv --test words.csv
