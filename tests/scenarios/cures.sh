@@ -65,7 +65,7 @@ cured counted.csv 'column 1 numbers the rows: --ignore-columns 1 leaves it out' 
 ok $S --train rows.csv --save rows.st
 same_network counted.st rows.st
 fails 1 'column 1 numbers the rows: --ignore-columns 1 leaves it out' --device cpu --load rows.st --predict counted.csv
-ok --device cpu --load rows.st --predict counted.csv --ignore-columns 1 --output counted.out
+ok --device cpu --load rows.st --predict counted.csv --ignore-columns 1 --output answers.csv
 awk -F, -v OFS=, 'BEGIN { split("hat shoe coat bag", w, " ") } { $1 = w[1 + $1]; print }' named.csv | sed "1s/^[^,]*/label/" >words.csv
 fails 1 "'hat' is not a label from 0 to 3: --names lists words that are labels, in the order of classes" \
   $N --classes 4 --epochs 4 --train rows.csv --test words.csv
