@@ -44,6 +44,7 @@ ShortText run_files_assumed(const Options *o, const Checkpoint *network, const c
   const PixelScale *p = &o->training.pixels;
   const bool relu = network->network.layers > 1 && !network->activation,
              pixels = training_pixel_factor(&o->training).is_default;
+  const double std = p->std > 0 ? (double)p->std : 1;
   ShortText text = {""};
   if (*network->options || (!relu && !pixels)) return text;
   text = text_format("%.300s does not say how it was trained: assuming %s", text_shown(path).text,
@@ -53,7 +54,7 @@ ShortText run_files_assumed(const Options *o, const Checkpoint *network, const c
     text_append(text.text, "pixels / 255, which --pixel-max, --mean and --std change");
   else
     text_append(text.text, ", and pixels (p / %g %c %g) / %g", training_white(&o->training),
-                p->mean < 0 ? '+' : '-', fabs((double)p->mean), p->std > 0 ? (double)p->std : 1);
+                p->mean < 0 ? '+' : '-', fabs((double)p->mean), std);
   return text;
 }
 

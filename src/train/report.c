@@ -108,8 +108,8 @@ static ShortText learning_cure(const EpochResult *r, const Training *t) {
     return text_format("it took only %" PRIu64 " step%s: more --epochs%s", taken,
                        taken == 1 ? "" : "s", smaller);
   }
-  return text_format("try a lower %s--lr%s", is_near ? "or a higher " : "",
-                     t->batch < 16 ? ", or a larger --batch" : "");
+  const char *higher = is_near ? "or a higher " : "";
+  return text_format("try a lower %s--lr%s", higher, t->batch < 16 ? ", or a larger --batch" : "");
 }
 
 /* How many judging rows the network gets right, and how many the best constant answer does. */
