@@ -83,7 +83,7 @@ static bool collect(Epoch *e, Error *error) {
    taken from the dataset; all other rows are read from the file. */
 typedef struct {
   TrainerFile *file;
-  uint64_t most;    /* largest number of rows in a window if rows come from the dataset */
+  uint64_t most;    /* largest number of rows in a window from the dataset; 0 skips such rows */
   Loader loader;    /* the current window; loader.reader is NULL if rows come from the dataset */
   uint64_t windows; /* the number of next_window calls so far */
 } Pass;
