@@ -190,6 +190,8 @@ awk -F, '{ print (NR == 1 ? "index" : NR) "," $0 }' ids.csv >more.csv
 ok $T --train more.csv --ignore-columns place --test none --save more.st
 printed 1 '^note     more.csv: columns 1, 2 number the rows: left out$'
 same_network more.st plain.st
+ok --device cpu --load more.st --predict more.csv --ignore-columns place --output more_out.csv
+same <(cut -d, -f1 more_out.csv) <(echo ImageId && seq 2 301) # the first of these columns
 ok --device cpu --load plain.st --predict train.csv --output plain_out.csv
 same <(sed 's/.*,//' ids_out.csv) <(sed 's/.*,//' plain_out.csv)
 fails 1 "no column 'place' to leave out" $T --ignore-columns place
