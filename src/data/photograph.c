@@ -224,9 +224,10 @@ static int margin_wanted(const Image *image, int *ground) {
 }
 
 /* Returns the picture with `margin` more pixels of ground on each side, or with -margin fewer
-   pixels. The caller frees its levels, which are NULL if memory runs out. */
+   pixels. If `margin` is not 0, the caller frees its levels, which are NULL if memory runs out. */
 static Image with_margin(const Image *image, int margin, int ground) {
   Image other = *image;
+  if (margin == 0) return other;
   other.width += 2 * margin;
   other.height += 2 * margin;
   other.level = malloc((size_t)other.width * (size_t)other.height);
@@ -580,6 +581,6 @@ bool photograph_find(const Image *image, const char *name, int side, Photograph 
     good = error_set(error, "%s shows too much: at most %d digits can be found in a picture", name,
                      PHOTOGRAPH_MOST);
   free_ink(&ink);
-  free(seen.level);
+  if (seen.level != image->level) free(seen.level);
   return good;
 }
