@@ -124,7 +124,7 @@ static bool test_and_draw(Run *run, Error *error) {
 static void say_what_was_written(const Run *run) {
   const Checkpoint *at = &run->trainer->position;
   const ShortText last = text_format(": the network after epoch %d, for --resume", at->epoch),
-                  best = text_format(": that after epoch %d, the best, %.2f%%", at->best_epoch,
+                  best = text_format(": the network after epoch %d, the best: %.2f%%", at->best_epoch,
                                      100 * at->best_accuracy);
   run_files_say_wrote(run->report, run->save, *run->best ? last.text : "");
   if (run->best_saved) run_files_say_wrote(run->report, run->best, best.text);

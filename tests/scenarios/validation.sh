@@ -60,7 +60,7 @@ last=$(value epoch e.st) best=$(value best_epoch e.st)
 [ "$(value test_accuracy e.st.best)" = "$(value best_accuracy e.st)" ]
 printed 1 "^stopped  epoch $best is still the best, 3 epochs later$"
 printed 1 "^wrote    e.st: the network after epoch $last, for --resume$"
-printed 1 "^wrote    e.st.best: that after epoch $best, the best, [0-9.]+%$"
+printed 1 "^wrote    e.st.best: the network after epoch $best, the best: [0-9.]+%$"
 ok $options --epochs $best --save b.st
 same_network b.st e.st.best
 cp e.st stopped.st
