@@ -16,12 +16,13 @@ typedef struct {
 } Arguments;
 
 static const uint64_t NO_SEED = UINT64_MAX;
+enum { NOT_GIVEN = -1 };
 
 #define ROW(...) OPTION_ROW(Arguments, __VA_ARGS__)
 static const OptionRow rows[] = {
     ROW("seed", "N", "", option_whole64, seed,
         "draw other shapes and values; random if it grades [1]", .high = 0x1p63),
-    ROW("only", "N", "", option_whole, only, "score function N alone", .low = 1, .high = 5),
+    ROW("only", "N", "", option_whole, only, "score function N alone", .high = 99),
     ROW("warmup", NULL, NULL, option_yes_no, warmup, "score kernels/class/warmup.cu instead"),
     ROW("shape", "SHAPE", "", option_word, shape,
         "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
@@ -51,7 +52,9 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   if (!exercise_has(choice->first))
     return error_set(error, "this program does not have these functions; use make %s",
                      a->warmup ? "warmup" : "exercise");
-  if (a->only > choice->count) return error_set(error, "there are %d functions", choice->count);
+  if (a->only == 0 || a->only > choice->count)
+    return error_set(error, "--only must be from 1 to %d, the number of functions, not %d",
+                     choice->count, a->only);
   if (a->only > 0) choice->first += a->only - 1, choice->count = 1;
   if ((a->warmup || a->only > 0 || a->shape) && a->grade)
     return error_set(error, "--warmup, --only and --shape are not graded");
@@ -96,7 +99,7 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
 
 int main(int argc, char **argv) {
   standard_output_open();
-  Arguments arguments = {.seed = NO_SEED};
+  Arguments arguments = {.seed = NO_SEED, .only = NOT_GIVEN};
   Error error;
   ExerciseBackend backend;
   ExerciseSum sum = {.right = TASKS, .fused = TASKS, .of = TASKS};

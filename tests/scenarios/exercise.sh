@@ -372,6 +372,11 @@ refusals 2 <<'END'
 unexpected argument 'stray'|stray
 --seed must be a whole number from 0 to 9223372036854775808, not '3x'|--seed 3x
 END
+refusals 1 <<'END'
+--only must be from 1 to 4, the number of functions, not 0|--only 0
+--only must be from 1 to 4, the number of functions, not 5|--only 5
+--only must be from 1 to 4, the number of functions, not 9|--only 9
+END
 
 case_ 'a scorecard that nobody can read is a failure'
 status=0
