@@ -156,18 +156,18 @@ static bool make_text_printable(json_t *text) {
   return good;
 }
 
-/* Makes all texts of a value printable. Returns false if memory runs out. */
-static bool make_printable(json_t *value) {
-  bool good = !json_is_string(value) || make_text_printable(value);
-  const char *key;
-  json_t *inner;
-  json_object_foreach(value, key, inner) good = good && make_printable(inner);
-  foreach_in (element, value) good = good && make_printable(element);
-  return good;
-}
-
 bool record_make_printable(Record *record, Error *error) {
-  return make_printable(record->lines) || error_set(error, "no memory for a record");
+  json_t *values = json_array(); /* values to visit: each adds the values in it */
+  bool good = json_array_append(values, record->lines) == 0;
+  for (size_t i = 0; good && i < json_array_size(values); i++) {
+    json_t *value = json_array_get(values, i), *inner;
+    const char *key;
+    good = !json_is_string(value) || make_text_printable(value);
+    json_object_foreach(value, key, inner) good = good && json_array_append(values, inner) == 0;
+    foreach_in (element, value) good = good && json_array_append(values, element) == 0;
+  }
+  json_decref(values);
+  return good || error_set(error, "no memory for a record");
 }
 
 const json_t *record_next(const Record *record, size_t *at, const char *kind,
