@@ -1,7 +1,7 @@
 # Tests mlp-lab on a machine without a GPU: it shows recorded runs, and the pages quote these runs.
 MLP=$PROGRAMS/mlp-lab
 results=$TOP/docs/results
-record=$results/lab-h200.json
+record=$results/lab-h100.json
 
 case_ 'a record shows what was measured'
 prints 1 '^transfers: ' all --from "$record"
@@ -45,7 +45,7 @@ machine='{"case":"machine","device":"G"}'
 printf '%s\n' "$machine" '{"case":"table","topic":"t","rows":[]}' >strange
 printf '%s\n' "$machine" "$(grep '"case":"topic","topic":"softmax"' "$record")" \
   '{"case":"table","topic":"softmax","rows":[{"rung":"fast"}]}' >unknown
-cp "$results/fusion-h200.json" fusion.json # because $results may have blanks
+cp "$results/fusion-h100.json" fusion.json # because $results may have blanks
 refusals 1 all <<END
 cannot open none|--from none
 line 1: it is too long|--from /dev/zero
@@ -70,7 +70,7 @@ matmul has no rung 'cublas': |matmul --problem bf16 --rung cublas
 END
 fi
 for topic in 'softmax --check' all; do
-  refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h200.json shows" $topic
+  refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
   grep -qE '^mlp-lab: (no .*GPU|no NVIDIA driver|this program was built without CUDA)' err
 done
 
@@ -132,8 +132,8 @@ case_ 'pages have the tables of the record, and a picture is drawn of another'
 cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
-is_png docs/results/fusion-h200.png
-is_png docs/results/copy-patterns-h200.png
+is_png docs/results/fusion-h100.png
+is_png docs/results/copy-patterns-h100.png
 
 case_ 'what a page reads aloud stands in the kernels'
 for page in docs/lab/[!R]*.md; do
