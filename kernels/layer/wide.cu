@@ -49,10 +49,11 @@ cudaError_t updates(const BatchView &batch, const WideUpdate *layers, int count,
     const LayerUpdate &at = l.at;
     const bool stores = at.d_gw;
     work.product[i] = {l.dz, l.x, l.w.rows, l.w.columns + 1, l.x.rows, l.x.terms < l.w.terms};
-    float *d_w = stores ? at.d_gw : at.d_w;
-    float *d_b = stores ? at.d_gb : at.d_b;
     work.epilogue[i] = {
-        {d_w, d_b, at.d_vw, at.d_vb, stores}, terms_of(l.w), batch.d_state, l.x.d_scale};
+        {stores ? at.d_gw : at.d_w, stores ? at.d_gb : at.d_b, at.d_vw, at.d_vb, stores},
+        terms_of(l.w),
+        batch.d_state,
+        l.x.d_scale};
   }
   const bool small = wide_by() == WIDE_BY_WGMMA && !layers[0].at.d_gw && prefers_small_blocks(work);
   return multiply(small ? WIDE_BY_MMA : wide_by(), work, batch, stream);
