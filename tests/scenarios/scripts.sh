@@ -151,7 +151,7 @@ END
 case_ 'a GPU that is too old or too new for the kernels is said'
 while IFS='|' read -r capability nvcc gpu text; do
   stand_in nvidia-smi <<<"echo $capability"
-  make -C "$TOP" -n CUDA="$nvcc" SETUP=1 NVCC="sh $some_nvcc" GPUS=/dev/nvidia0 setup build/kernels/lab/reduce.o >said 2>&1
+  make -C "$TOP" -n CUDA="$nvcc" ARCH=auto SETUP=1 NVCC="sh $some_nvcc" GPUS=/dev/nvidia0 setup build/kernels/lab/reduce.o >said 2>&1
   grep -qF -- "$gpu" said || die "$(cat said)"
   grep -qF -- "$text" said || die "$(cat said)"
 done <<'END'
@@ -160,10 +160,10 @@ done <<'END'
 8.7|1|-gencode arch=compute_80,code=compute_80|TOO_OLD='' TOO_NEW='8.7'
 13.0|1|-gencode arch=compute_89,code=compute_89|TOO_OLD='' TOO_NEW='13.0'
 END
-make -C "$TOP" -n CUDA=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+make -C "$TOP" -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
 grep -q "CUDA='1'" said
 stand_in nvidia-smi <<<'echo 6.1'
-make -C "$TOP" -n CUDA=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+make -C "$TOP" -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
 grep -q "CUDA='0'" said
 NVCC='' CUDA=0 TOO_OLD=6.1 does 0 'kernels need a GPU of compute capability 7.5 or newer, which leaves out one of 6.1' setup.sh
 stand_in nvcc <<<''
