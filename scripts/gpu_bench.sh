@@ -66,7 +66,7 @@ name=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | short_nam
 # The first run has the machine, its limits and the parts of a whole run; only epochs are taken from the others. A line
 # without an end is of a peer that was killed while it wrote.
 first=$(rows levels | head -n 1 | cut -d ' ' -f 1)
-files=$(rows levels jax torch | cut -d ' ' -f 1 | sed "s|.*|$work/&.json|")
+files=$(rows levels jax torch | while read -r n _; do [ ! -f "$work/$n.json" ] || echo "$work/$n.json"; done)
 if [ -f "$work/$first.json" ]; then
   to=$results/fusion-$name
   # shellcheck disable=SC2086 # $files is split into names
