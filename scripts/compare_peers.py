@@ -11,6 +11,7 @@ Prints JSON lines with the keys of mlp-bench, but `peer` in place of `fusion`. I
 """
 import argparse
 import collections
+import concurrent.futures
 import importlib.metadata
 import itertools
 import json
@@ -73,20 +74,21 @@ def time_epochs(epoch):
     return seconds[1:]
 
 
-def run_cases(arguments, peer, rows, measure):
-    """Calls measure(case, learning rate), which returns (seconds of EPOCHS epochs, test accuracy). If a case fails, the
-    others run."""
-    cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, arguments.networks,
-                                                       ("fp32", "tf32"))]
+def learning_rate(case):
+    """The rule of src/bench/levels.c."""
+    return 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))
+
+
+def run_cases(cases, most_seconds, peer, rows, measure):
+    """Calls measure(case), which returns (seconds of EPOCHS epochs, test accuracy). If a case fails, the others run."""
     for i, case in enumerate(cases):
-        if time.monotonic() - START > arguments.seconds:
+        if time.monotonic() - START > most_seconds:
             write(case="epoch", peer=peer, reason=f"no time was left for {len(cases) - i} of {len(cases)} cases (--seconds)")
             return
         print("compare_peers:", peer, *case, file=sys.stderr, flush=True)
-        line = {"case": "epoch", "peer": peer, **case._asdict(), "hidden": ",".join(map(str, case.hidden))}
+        line = {"case": "epoch", "peer": peer, **case._asdict(), "hidden": ",".join(map(str, case.hidden)) or "none"}
         try:
-            rate = 0.1 * min(1, 0.5 * math.sqrt(case.batch / 64))  # the rule of src/bench/levels.c
-            seconds, accuracy = measure(case, rate)
+            seconds, accuracy = measure(case)
             ms = [1e3 * time / case.networks for time in seconds]
             write(**line, epochs=EPOCHS, ms_per_epoch=statistics.median(ms), min_ms=min(ms), max_ms=max(ms),
                   us_per_step=1e3 * statistics.median(ms) / -(-rows // case.batch), test_accuracy=accuracy)
@@ -94,7 +96,7 @@ def run_cases(arguments, peer, rows, measure):
             write(**line, reason=reason_of(failure))
 
 
-def prepare_torch():
+def prepare_torch(_):
     import torch
 
     if not torch.cuda.is_available():
@@ -102,7 +104,7 @@ def prepare_torch():
     x, y, test_x, test_y = (torch.from_numpy(array).to("cuda") for array in read_sets("train", "test"))
     y, test_y = y.long(), test_y.long()
 
-    def measure(case, rate):
+    def measure(case):
         torch.compiler.reset()
         torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
         layers = []
@@ -111,7 +113,7 @@ def prepare_torch():
             linear.load_state_dict({"weight": torch.from_numpy(weights), "bias": torch.from_numpy(biases)})
             layers += [linear, torch.nn.ReLU()]
         model = torch.nn.Sequential(*layers[:-1])
-        optimiser = torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM, fused=True)
+        optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate(case), momentum=MOMENTUM, fused=True)
         order = torch.randperm(len(x), device="cuda")
 
         def loss(pixels, labels):
@@ -151,7 +153,7 @@ def prepare_torch():
     return len(x), measure
 
 
-def prepare_jax():
+def prepare_jax(cases):
     import jax
     import jax.numpy as jnp
 
@@ -170,10 +172,20 @@ def prepare_jax():
         hot = y[:, None] == jnp.arange(CLASSES)[None, :]
         return -jnp.where(hot, chances, 0).sum() / len(x)
 
-    def measure(case, rate):
-        # JAX's default precision on a GPU with tensor cores is tf32.
-        jax.config.update("jax_default_matmul_precision", "default" if case.precision == "tf32" else "highest")
+    def initial_state(case):
+        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
+        if case.networks > 1:
+            parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (case.networks, *a.shape)), parameters)
+        return parameters, jax.tree.map(jnp.zeros_like, parameters)
+
+    def keys_of(case):
+        """A key per epoch and network."""
+        shape = (EPOCHS + 1, case.networks) if case.networks > 1 else (EPOCHS + 1,)
+        return list(jax.random.split(jax.random.key(1), shape))
+
+    def compile_epoch(case):
         whole = len(x) // case.batch * case.batch
+        rate = learning_rate(case)
 
         def run(state, key, x, y):
             def step(state, batch_rows):
@@ -186,15 +198,20 @@ def prepare_jax():
             state, _ = jax.lax.scan(step, state, order[:whole].reshape(-1, case.batch))
             return state if whole == len(x) else step(state, order[whole:])[0]
 
-        parameters = [tuple(map(jnp.asarray, layer)) for layer in initial_parameters(case.hidden)]
-        shape = (EPOCHS + 1,)
         if case.networks > 1:
-            parameters = jax.tree.map(lambda a: jnp.broadcast_to(a, (case.networks, *a.shape)), parameters)
-            shape += (case.networks,)
             run = jax.vmap(run, in_axes=(0, 0, None, None))
-        state = parameters, jax.tree.map(jnp.zeros_like, parameters)
-        keys = iter(list(jax.random.split(jax.random.key(1), shape)))
-        run = jax.jit(run, donate_argnums=0)
+        # JAX's default precision on a GPU with tensor cores is tf32.
+        with jax.default_matmul_precision("default" if case.precision == "tf32" else "highest"):
+            return jax.jit(run, donate_argnums=0).lower(initial_state(case), keys_of(case)[0], x, y).compile()
+
+    # XLA compiles for some ten seconds per case, mostly on one core. So all cases compile at once, before the first is
+    # timed. XLA times its candidates for a product one after the other, whoever asks for them.
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        epochs = {case: pool.submit(compile_epoch, case) for case in cases}
+
+    def measure(case):
+        run = epochs[case].result()
+        state, keys = initial_state(case), iter(keys_of(case))
 
         def epoch():
             nonlocal state
@@ -208,13 +225,13 @@ def prepare_jax():
     return len(x), measure
 
 
-# Per framework: its name, what is measured, and a function that returns (rows, measure) for run_cases.
+# Per framework: its name, what is measured, and a function of the cases that returns (rows, measure) for run_cases.
 FRAMEWORKS = {"jax": ("JAX", "epoch in one lax.scan", prepare_jax),
               "torch": ("PyTorch", "torch.compile, epoch in one graph", prepare_torch)}
 
 
 def numbers(text):
-    return tuple(map(int, text.split(",")))
+    return () if text == "none" else tuple(map(int, text.split(",")))
 
 
 def main():
@@ -229,12 +246,14 @@ def main():
     arguments = parser.parse_args()
     if arguments.framework == "torch":
         arguments.networks = (1,)
+    cases = [Case(*case) for case in itertools.product(arguments.hidden, arguments.batches, arguments.networks,
+                                                       ("fp32", "tf32"))]
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     name, what, prepare = FRAMEWORKS[arguments.framework]
     try:
         write(case="peers", name=f"{name} {importlib.metadata.version(arguments.framework)}",
               command=" ".join(["scripts/compare_peers.py", *sys.argv[1:]]))
-        run_cases(arguments, f"{name}, {what}", *prepare())
+        run_cases(cases, arguments.seconds, f"{name}, {what}", *prepare(cases))
     except importlib.metadata.PackageNotFoundError:
         write(case="epoch", peer=name, reason="not installed")
     except Exception as failure:  # such as a missing GPU

@@ -22,10 +22,11 @@ cases=${CASES:-'
   levels  300,100:128                              64              7,16,64
   levels  256,128:512:512,512                      64              16
   jax     300,100:128:512,512                      64,32,128       1        90
-  jax     300,100                                  1024            1        10
+  jax     300,100:128                              1024            1        30
+  jax     1024:784,784:none                        64,128          1        60
   jax     300,100:128                              64              16,64    60
   jax     1000,500:2500,2000,1500,1000,500         1024,4096       1        40
-  torch   300,100:128                              64              1        40'}
+  torch   300,100:128                              64              1        70'}
 results=${RESULTS:-docs/results}
 work=build/gpu-bench # keeps the measurements if this script is stopped
 
