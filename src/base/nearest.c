@@ -6,6 +6,11 @@
 #include "base/sizes.h"
 #include "base/text.h"
 
+#define USE_GPU "choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment"
+#define USE_FILES "use --train FILE and --test FILE"
+#define NO_FOLDS "there is no cross-validation; hold rows out with --validation 0.1"
+#define HOLD_OUT "use --validation 0.1 to hold out a tenth of the training rows"
+
 /* Words that other programs use, or that former versions of this one used. A row holds only if the
    word `instead` is among the known words, so that no program advises what only another one can do.
    `cure` says what to do; if it is NULL, `instead` means the same. A word that ends with a colon
@@ -20,21 +25,18 @@ static const struct {
      "classes cannot be weighted; repeat the rows of rare classes in the training file"},
     {"cpu", "device", "use --device cpu"},
     {"cuda", "device", "use --device cuda"},
-    {"cuda:", "cuda", "choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment"},
-    {"cross-validation", "validation",
-     "there is no cross-validation; hold rows out with --validation 0.1"},
-    {"data", "train", "use --train FILE and --test FILE"},
-    {"dataset", "train", "use --train FILE and --test FILE"},
+    {"cuda:", "cuda", USE_GPU},
+    {"cross-validation", "validation", NO_FOLDS},
+    {"data", "train", USE_FILES},
+    {"dataset", "train", USE_FILES},
     {"ensemble", "seeds",
      "train with --seeds N --save FILE, then use the networks together by giving --load several "
      "times"},
     {"gpu", "cuda", NULL},
-    {"gpu", "device",
-     "choose a GPU with CUDA_VISIBLE_DEVICES=N in the environment, or train on any with --device "
-     "cuda"},
+    {"gpu", "device", USE_GPU ", or train on any with --device cuda"},
     {"init", "resume", "use --resume FILE to continue training a saved network"},
-    {"k-fold", "validation", "there is no cross-validation; hold rows out with --validation 0.1"},
-    {"kfold", "validation", "there is no cross-validation; hold rows out with --validation 0.1"},
+    {"k-fold", "validation", NO_FOLDS},
+    {"kfold", "validation", NO_FOLDS},
     {"l2", "weight-decay", NULL},
     {"learning-rate", "lr", NULL},
     {"loss", "label-smoothing", "the loss is always cross-entropy"},
@@ -44,10 +46,9 @@ static const struct {
      "ONNX is not written; --save writes safetensors, which PyTorch can read and export"},
     {"patience", "early-stop", "use --early-stop N"},
     {"shuffle", "seed", "rows are shuffled in every epoch; --seed chooses the order"},
-    {"test-size", "validation", "use --validation 0.1 to hold out a tenth of the training rows"},
-    {"val-split", "validation", "use --validation 0.1 to hold out a tenth of the training rows"},
-    {"validation-split", "validation",
-     "use --validation 0.1 to hold out a tenth of the training rows"},
+    {"test-size", "validation", HOLD_OUT},
+    {"val-split", "validation", HOLD_OUT},
+    {"validation-split", "validation", HOLD_OUT},
     {"workers", "threads", NULL}};
 
 enum { LENGTH_MOST = 63 };

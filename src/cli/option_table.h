@@ -61,7 +61,7 @@ struct OptionRow {
 #define OPTION_VERSION                                                                             \
   { .name = "version", .help = "print the version and exit" }
 
-enum { OPTION_ROWS = 96 };       /* maximum number of rows of a table */
+enum { OPTION_ROWS = 96 };          /* maximum number of rows of a table */
 enum { COMPANION_PATH = 4096 + 3 }; /* bytes of the longest name of a companion */
 
 typedef struct {
