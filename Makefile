@@ -170,7 +170,7 @@ BENCH    := $(call objects,bench $(call with_cuda,bench/cuda)) $(MEASURE)
 LAB      := $(call with_cuda,$(call kernels,kernels/lab) $(call objects,lab/cuda)) \
             $(call objects,lab) $(MEASURE)
 # The code that judges a student's functions, on a GPU and on the emulator.
-JUDGE    := $(filter-out %/run.o %/gpu.o %/emulated.o,$(call objects,exercise))
+JUDGE    := $(filter-out %/run.o %/calls.o %/gpu.o %/emulated.o,$(call objects,exercise))
 SUPPORT  := $(BUILD)/src/exercise/reference.o \
             $(filter-out %/cuda_stand_in.o %/emulated.o %/fault.o %/tsan_openmp.o %/without_cuda.o, \
               $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/support/*.c)))
@@ -296,8 +296,8 @@ include src/exercise/exercise.mk
 exercise:                   ## check and score what you made of kernels/exercise.cu: docs/exercise.md
 warmup:                     ## check and score what you made of kernels/class/warmup.cu
 grade-all:                  ## for the teacher: grade all files of folder FROM, write CSV
-exercise warmup: setup
-	@$(BUILD_ON_EVERY_CORE) $(SCORER_$@)
+$(SETS): setup
+	@$(BUILD_ON_EVERY_CORE) $(SCORER)
 	@$(HINTS)
 	@$(SCORE)
 
@@ -341,19 +341,15 @@ said = $(if $(filter 1,$(V)),,@echo '$(1)';)mkdir -p $(@D);
 # The objects of each program, in addition to its main. An archive comes last: the linker takes from it
 # what the objects before it need.
 WATCHED := $(patsubst $(BUILD)/%,$(BUILD)/watched_%,$(filter-out %_wide,$(KERNEL_TESTS)))
-SCORERS_GPU      := $(SEALED)/mlp-exercise-gpu $(BUILD)/mlp-warmup-gpu
-SCORERS_EMULATOR := $(SEALED)/mlp-exercise-emulator $(BUILD)/mlp-warmup-emulator
-SCORERS          := $(SCORERS_GPU) $(SCORERS_EMULATOR)
+SCORERS := $(SCORERS_GPU) $(SCORERS_EMULATOR)
 $(PLACED): | $(call with_cuda,$(LONGEST))
 $(filter-out $(LAB_EMULATOR),$(PLACED)): $(PLACE)/mlp-%:                                       $(BUILD)/src/mlp_%.o
 $(filter-out $(ON_EMULATOR) $(LAB_TESTS),$(TESTS)): $(BUILD)/test_%: $(BUILD)/tests/test_%.o
 $(LAB_TESTS): $(BUILD)/test_%: $(BUILD)/emulated/tests/test_%.o $(LAB_ON_EMULATOR) $(MEASURE)
 $(ON_EMULATOR): $(BUILD)/test_%:                                 $(BUILD)/emulated/tests/test_%.o $(KERNELS_ON_EMULATOR)
 $(WATCHED): $(BUILD)/watched_%:                                  $(BUILD)/emulated/tests/%.o $(WATCHED_KERNELS) $(EMULATOR)
-$(SCORERS_GPU):      $(patsubst %,$(BUILD)/src/%.o,mlp_exercise exercise/run exercise/gpu)
-$(SCORERS_EMULATOR): $(patsubst %,$(BUILD)/emulated/src/%.o,mlp_exercise exercise/run exercise/emulated)
-$(SEALED)/mlp-exercise-gpu $(SEALED)/mlp-exercise-emulator: $(SEALED)/mlp-exercise-%: $(SEALED)/sealed_%.o
-$(BUILD)/mlp-warmup-gpu $(BUILD)/mlp-warmup-emulator: $(BUILD)/mlp-warmup-%: $(BUILD)/sealed_%_warmup.o
+$(SCORERS_GPU): $(SEALED)/mlp-%-gpu: $(addprefix $(BUILD)/src/,$(addsuffix .o,mlp_exercise exercise/run exercise/calls exercise/gpu)) $(SEALED)/sealed_%_gpu.o
+$(SCORERS_EMULATOR): $(SEALED)/mlp-%-emulator: $(addprefix $(BUILD)/emulated/src/,$(addsuffix .o,mlp_exercise exercise/run exercise/calls exercise/emulated)) $(SEALED)/sealed_%_emulator.o
 $(SCORERS):                                                      $(JUDGE) $(MEASURE)
 $(SCORERS_EMULATOR):                                             $(EMULATOR)
 # mlp-lab --on emulator runs this program.
@@ -551,7 +547,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # missing, and gcc's omp.h has attributes that LLVM does not know.
 NODES =
 WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
-              $(if $(NVCC),,src/exercise/run.c src/exercise/gpu.c $(wildcard src/*/cuda/*.c) \
+              $(if $(NVCC),,src/exercise/run.c src/exercise/calls.c src/exercise/gpu.c $(wildcard src/*/cuda/*.c) \
                 $(CUDA_ALONE) tests/support/cuda_stand_in.c)
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
 CLANG_TIDY = xargs -P $(shell nproc) -I% clang-tidy --quiet $(1) % -- $(LANGUAGE) $(call warnings_of,clang) \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# seal_exercise.sh emulator|gpu SOURCE SEALED COMPILER FLAG... checks a student's functions and compiles them so that the
-# grader sees only these functions. First it removes comments and joins continued lines. Then it checks and compiles the
+# seal_exercise.sh SET emulator|gpu SOURCE SEALED COMPILER FLAG... checks a student's functions of a set, such as exercise,
+# and compiles them so that the grader sees only these functions. First it removes comments and joins continued lines. Then it checks and compiles the
 # text in a folder of its own (SEALED without .o). It prints a sentence and exits with status 1 if the text
 # - is not valid CUDA for clang++,
 # - includes a header that is not allowed,
@@ -11,9 +11,10 @@
 set -euo pipefail
 export LC_ALL=C
 
-kind=$1 source=$2 sealed=$3 compiler=("${@:4}") arch=80
+set=$1 kind=$2 source=$3 sealed=$4 compiler=("${@:5}") arch=80
 top=$(cd "$(dirname "$0")/.." && pwd)
-STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20 MOST_WRITTEN_MB=64 name=kernels/exercise.cu
+STATIC_BYTES=16384 SOURCE_BYTES=262144 MOST_SECONDS=20 MOST_WRITTEN_MB=64
+[ "$set" = exercise ] && name=kernels/exercise.cu || name=kernels/class/$set.cu
 [ "$kind" = emulator ] && MOST_KB=1000000 || MOST_KB=16000000
 
 # refuse WHAT [LINE] says what is not allowed, and in which line of the file.
@@ -51,7 +52,6 @@ mkdir -p "$folder/kernels/class" "$folder/headers/base"
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 [ -s "$source" ] || refuse 'there is nothing in it'
 [ "$(wc -c <"$source")" -le $SOURCE_BYTES ] || refuse "it has more than $SOURCE_BYTES bytes"
-[[ $source != *warmup.cu ]] || name=kernels/class/warmup.cu
 text=$folder/$name
 tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$text"
 cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
@@ -147,8 +147,7 @@ if [ -n "$foreign" ]; then
     "${line:-$(grep -a -n -m 1 -wF "${foreign%% *}" plain | cut -d: -f1)}"
 fi
 
-functions=(launch_exercise_{forward,softmax,loss,update})
-[[ $name != *warmup.cu ]] || functions=(launch_warmup_{map,index,reverse,sum,copy})
+mapfile -t functions < <(grep -oE "^cudaError_t launch_${set}_[a-z_]+" headers/kernels.h | cut -d' ' -f2)
 missing=$(printf '%s\n' "${functions[@]}" | grep -vxF "$(nm --extern-only --defined-only --format=posix object.o | cut -d' ' -f1)" | paste -sd' ' || true)
 [ -z "$missing" ] || refuse "it lacks $missing, with the parameters of kernels.h"
 

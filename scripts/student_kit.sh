@@ -10,8 +10,8 @@ files=(
   kernels/exercise.cu kernels/class/warmup.cu kernels/{activation.h,batch.cuh,unrolled.cuh,cuda_try.h,gpu.h,kernels.h}
   scripts/{seal_exercise,grade_all}.sh
   src/mlp_exercise.c src/emulator
-  src/exercise/{exercise.h,exercise.mk,run.h,reference.c,reference.h}
-  src/exercise/{apart,emulated,gpu,problem,report,run}.c
+  src/exercise/{exercise.h,exercise.mk,run.h} src/exercise/{expect,reference}.{c,h}
+  src/exercise/{apart,calls,emulated,gpu,problem,report,run,tasks}.c
   src/base/{augment.h,clock.h,host_device.h,optimizer.h,random.h,sizes.h} src/base/{error,interrupt,nearest,output,stats,stream,text}.{c,h}
   src/cli/option_{kinds,table}.{c,h}
   src/engine/{engine,training}.h src/ranks/ranks.h src/engine/cuda/cuda_error.{c,h} src/model/network.h

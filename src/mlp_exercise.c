@@ -11,7 +11,7 @@ typedef struct {
   uint64_t seed;
   int only;
   EmulatedGpu gpu;
-  bool warmup, once;
+  bool once;
   const char *shape, *grade;
 } Arguments;
 
@@ -23,7 +23,6 @@ static const OptionRow rows[] = {
     ROW("seed", "N", "", option_whole64, seed,
         "draw other shapes and values; random if it grades [1]", .high = 0x1p63),
     ROW("only", "N", "", option_whole, only, "score function N alone", .high = 99),
-    ROW("warmup", NULL, NULL, option_yes_no, warmup, "score kernels/class/warmup.cu instead"),
     ROW("shape", "SHAPE", "", option_word, shape,
         "call on this shape alone: ROWSxINxOUT, or ROWSxCLASSES"),
     ROW("gpu", "NAME", "", option_choice, gpu, "what the emulator is: H100, A100 or T4 [H100]",
@@ -39,25 +38,24 @@ static const OptionTable table = {
     .program = "mlp-exercise",
     .usage = "Usage: mlp-exercise [OPTION]...\n"
              "Checks kernels/exercise.cu on hidden shapes, measures it, prints a scorecard.\n",
-    .notes = "Exit status: 0 if all four functions are right and fused, 1 if one is wrong or\n"
+    .notes = "Exit status: 0 if all functions are right and fused, 1 if one is wrong or\n"
              "the work could not be done, 2 for wrong usage, 3 if there is no GPU to run on,\n"
              "4 if all are right and not all are fused.\n",
     .rows = rows,
     .count = sizeof rows / sizeof *rows};
 
-/* Sets *choice from --warmup, --only and --shape. */
+/* Sets *choice from --only and --shape. */
 static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
   int side[3] = {0}, end = 0;
-  if (a->warmup) choice->first = TASKS, choice->count = ALL_TASKS - TASKS;
-  if (!exercise_has(choice->first))
-    return error_set(error, "this program does not have these functions; use make %s",
-                     a->warmup ? "warmup" : "exercise");
+  const ExerciseSet *set = exercise_linked();
+  choice->first = set->first, choice->count = set->count;
   if (a->only == 0 || a->only > choice->count)
     return error_set(error, "--only must be from 1 to %d, the number of functions, not %d",
                      choice->count, a->only);
   if (a->only > 0) choice->first += a->only - 1, choice->count = 1;
-  if ((a->warmup || a->only > 0 || a->shape) && a->grade)
-    return error_set(error, "--warmup, --only and --shape are not graded");
+  if (a->grade && !set->graded) return error_set(error, "the %s is not graded", set->name);
+  if (a->grade && (a->only > 0 || a->shape))
+    return error_set(error, "--only and --shape are not graded");
   if (!a->shape) return true;
   const int read = sscanf(a->shape, "%4dx%4d%nx%4d%n", &side[0], &side[1], &end, &side[2], &end);
   if (read < 2 || a->shape[end] || side[0] < 1 || side[1] < 1 || (read > 2 && side[2] < 1))
@@ -72,8 +70,8 @@ static bool choose(const Arguments *a, ExerciseChoice *choice, Error *error) {
 /* Scores the chosen functions, prints the scorecard and sets *sum. Returns false only if the
    scorecard cannot be made or written, not if a function is wrong. */
 static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum, Error *error) {
-  ExerciseScore scores[ALL_TASKS];
-  ExerciseChoice choice = {.count = TASKS};
+  ExerciseScore scores[TASKS];
+  ExerciseChoice choice = {0};
   uint32_t drawn = 1;
   /* For --grade, the system draws a random seed, which no student knows beforehand. */
   if (a->seed == NO_SEED && a->grade && getentropy(&drawn, sizeof drawn) != 0)
@@ -92,7 +90,8 @@ static bool score(const ExerciseBackend *backend, Arguments *a, ExerciseSum *sum
   for (char *at = card; *at; at++) /* the card may contain names that a student chose */
     if (!isprint((unsigned char)*at) && *at != '\n') *at = '?';
   fputs(card, stdout);
-  const bool good = !a->grade || exercise_grade(a->grade, a->seed, scores, card, error);
+  const bool good =
+      !a->grade || exercise_grade(a->grade, a->seed, scores, choice.count, card, error);
   free(card);
   return good;
 }
@@ -102,7 +101,7 @@ int main(int argc, char **argv) {
   Arguments arguments = {.seed = NO_SEED, .only = NOT_GIVEN};
   Error error;
   ExerciseBackend backend;
-  ExerciseSum sum = {.right = TASKS, .fused = TASKS, .of = TASKS};
+  ExerciseSum sum = {0};
   OptionsResult result = option_table_read(&table, argc, argv, &arguments, &error);
   if (result != OPTIONS_RUN) return option_table_end(&table, result, argv[0], &error);
   if (!exercise_find(arguments.gpu, &backend, &error)) {

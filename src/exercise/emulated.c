@@ -16,8 +16,8 @@ bool exercise_find(EmulatedGpu gpu, ExerciseBackend *backend, Error *error) {
   (void)error;
   emulator_shared(gpus[gpu].shared_kb << 10);
   const char *limit = getenv("MLP_TEST_LIMIT"); /* set by tests whose functions never end */
-  *backend = (ExerciseBackend){
-      .device = gpus[gpu].device, .rows = {64, 64, 64, 64}, .limit = limit ? atof(limit) : 300};
+  *backend =
+      (ExerciseBackend){.device = gpus[gpu].device, .rows = 64, .limit = limit ? atof(limit) : 300};
   return true;
 }
 

@@ -1,6 +1,6 @@
-/* Checks, measures and scores the four functions of kernels/exercise.cu, on a GPU or on the
-   emulator. A problem is a task with a shape. Each function runs in its own process. The parent
-   process computes the expected results and compares. */
+/* Checks, measures and scores the functions of a set of tasks, such as kernels/exercise.cu, on a
+   GPU or on the emulator. A problem is a task with a shape. Each function runs in its own process.
+   The parent process computes the expected results and compares. */
 #pragma once
 
 #include <stdio.h>
@@ -10,12 +10,23 @@
 #include "base/text.h"
 #include "emulator/emulator.h"
 
-/* ---- problems (problem.c) ---------------------------------------------------------- */
+/* ---- tasks (tasks.c) --------------------------------------------------------------- */
 
-/* The four tasks of the exercise, then the five tasks of the warm-up. */
+/* A task is an index into exercise_tasks. To add a task, add its name here, its row in tasks.c,
+   what it must compute in expect.c, and how it is called in calls.c. */
 typedef int ExerciseTask;
-enum { TASK_FORWARD, TASK_SOFTMAX, TASK_LOSS, TASK_UPDATE, TASKS };
-enum { WARMUP_MAP = TASKS, WARMUP_INDEX, WARMUP_REVERSE, WARMUP_SUM, WARMUP_COPY, ALL_TASKS };
+enum {
+  TASK_FORWARD,
+  TASK_SOFTMAX,
+  TASK_LOSS,
+  TASK_UPDATE,
+  WARMUP_MAP,
+  WARMUP_INDEX,
+  WARMUP_REVERSE,
+  WARMUP_SUM,
+  WARMUP_COPY,
+  TASKS
+};
 
 /* The arrays of all functions, named like the functions' parameters. The row at position p of an
    epoch is stored row order[p] (uint32_t). labels (uint16_t) has a value per stored row; loss and
@@ -26,15 +37,74 @@ enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, A
        ARRAY_DB, ARRAYS };
 /* clang-format on */
 
+/* What a task does with an array. The least bytes count a value once if it is INPUT or RESULT and
+   twice if it is CHANGED. They do not count OPTIONAL, which is constant but need not be read. */
+typedef enum { UNUSED, INPUT, OPTIONAL, CHANGED, RESULT, SCRATCH } ExerciseRole;
+
+/* The shape has a letter for each side: r (rows), i (in), o (out), e (end) or 1. */
 typedef struct {
-  const char *name;  /* for example "x" for ARRAY_X */
+  ExerciseRole role;
+  const char *shape;
+} ExerciseUse;
+
+typedef struct ExerciseProblem ExerciseProblem;
+
+typedef struct {
+  const char *name; /* for example "forward" */
+  ExerciseUse uses[ARRAYS];
+  int result;    /* the array in which timed calls on a GPU are compared with the checked call */
+  int in, out;   /* widths of the measured shape; in is 1 if the task has no input width */
+  bool of_steps; /* true if the rows are a step's, which may have fewer rows than the arrays */
+  int vast_rows, vast_side; /* sizes of exercise_vast_problem(); 0 if the task is not called so */
+  void (*give)(ExerciseProblem *problem, uint64_t seed); /* fills the inputs with values */
+  void (*expect)(ExerciseProblem *problem);              /* computes the expected results */
+  int handed_out;      /* kernels in the version that students get; fewer kernels earn points */
+  bool calls_previous; /* true if that version calls the function of the previous task */
+  double cost, depth;  /* emulated sectors + turns, and depth, of our solution; 0 if not compared */
+} ExerciseTaskRow;
+
+extern const ExerciseTaskRow exercise_tasks[TASKS];
+
+/* A set of tasks is a file of kernels, for which `make NAME` scores all functions. */
+typedef struct {
+  const char *name;   /* the functions are named launch_NAME_TASK */
+  ExerciseTask first; /* the tasks of a set follow each other */
+  int count;
+  bool graded; /* true if functions earn points for fused kernels; false if they only have to ask
+                  for less than twice the least bytes */
+} ExerciseSet;
+
+enum { EXERCISE_SETS = 2 };
+extern const ExerciseSet exercise_sets[EXERCISE_SETS];
+
+/* Returns the set to which the task belongs. */
+const ExerciseSet *exercise_set_of(ExerciseTask task);
+/* Returns the task's number within its set, counted from 1. */
+int exercise_number(ExerciseTask task);
+/* Returns the set whose functions this program is linked with (calls.c). */
+const ExerciseSet *exercise_linked(void);
+
+/* Names and types of the arrays. Values are float32 or, if `whole`, unsigned whole numbers. */
+typedef struct {
+  const char *name; /* for example "x" for ARRAY_X */
+  size_t size;      /* bytes of a value */
+  bool whole;
+} ExerciseArrayRow;
+
+extern const ExerciseArrayRow exercise_arrays[ARRAYS];
+
+/* ---- problems (problem.c) ---------------------------------------------------------- */
+
+typedef struct {
+  const char *name;
   int rows, columns; /* rows is 0 if the problem does not use the array */
-  size_t size;       /* bytes of a value: 2 for ARRAY_LABELS, 1 for ARRAY_CORRECT, otherwise 4 */
-  void *given;       /* the contents before the call; NULL means poison (exercise_poison) */
-  void *got;         /* the contents after the call, in shared memory; NULL for a constant,
-                        which the function may read but not write */
-  double *expected;  /* the right contents; NULL if the array is not checked */
-  double *allowed;   /* allowed error of each value; negative if the function must not write it */
+  size_t size;
+  bool whole;
+  void *given;      /* the contents before the call; NULL means poison (exercise_poison) */
+  void *got;        /* the contents after the call, in shared memory; NULL for a constant,
+                       which the function may read but not write */
+  double *expected; /* the right contents; NULL if the array is not checked */
+  double *allowed;  /* allowed error of each value; negative if the function must not write it */
 } ExerciseArray;
 
 typedef struct {
@@ -47,14 +117,14 @@ typedef struct {
 /* The update's momentum and learning rate. */
 static const float EXERCISE_MOMENTUM = 0.9f, EXERCISE_RATE = 0.05f;
 
-typedef struct {
+struct ExerciseProblem {
   ExerciseTask task;
   ExerciseShape shape;
   float weight_decay;
   int filled;  /* number of rows in the step; later rows have gradient 0 and no results */
   bool prints; /* if true, shows the function's output */
   ExerciseArray array[ARRAYS];
-} ExerciseProblem;
+};
 
 enum { EXERCISE_SHAPES = 14 };
 
@@ -100,9 +170,9 @@ typedef struct {
 
 typedef struct {
   const char *device;
-  bool on_gpu;     /* true: on a GPU, one function at a time; false: emulated, all at once */
-  int rows[TASKS]; /* number of rows with which each task is measured */
-  double limit;    /* maximum CPU seconds of a function's process */
+  bool on_gpu;  /* true: on a GPU, one function at a time; false: emulated, all at once */
+  int rows;     /* number of rows with which tasks are measured */
+  double limit; /* maximum CPU seconds of a function's process */
 } ExerciseBackend;
 
 /* The results of a function. */
@@ -169,14 +239,11 @@ typedef struct {
   ExerciseShape shape; /* shape of all calls; if rows is 0, shapes are drawn from the seed */
 } ExerciseChoice;
 
-/* Returns true if this program is linked with the task's function. */
-bool exercise_has(ExerciseTask task);
-
 /* Checks and measures the chosen functions. `scores` has one element per function. */
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores);
 
-/* Runs each function once on its measured shape, for a profiler. */
+/* Runs each function of the linked set once on its measured shape, for a profiler. */
 bool exercise_once(const ExerciseBackend *backend, Error *error);
 
 /* ---- the report (report.c) ------------------------------------------------------------------- */
@@ -196,5 +263,5 @@ typedef struct {
 ExercisePoints exercise_points(const ExerciseScore *score);
 
 /* Writes points, reasons and the scorecard `card` to `path`, a results.json file for Gradescope. */
-bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore scores[TASKS],
+bool exercise_grade(const char *path, uint64_t seed, const ExerciseScore *scores, int count,
                     const char *card, Error *error);

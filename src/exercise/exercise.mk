@@ -43,22 +43,28 @@ ARCH_T4   := 75
 ARCH_A100 := 80
 ARCH_H100 := 80
 $(if $(ARCH_$(GPU)),,$(error GPU=$(GPU): the emulator can be an H100, A100 or T4))
-SOURCE      = $(if $(filter %_warmup.o,$@),$(WARMUP),$(SUBMISSION))
 
-$(SEALED)/sealed_emulator.o $(SEALED)/sealed_gpu.o: $(SUBMISSION)
-$(BUILD)/sealed_emulator_warmup.o $(BUILD)/sealed_gpu_warmup.o: $(WARMUP)
-$(SEALED)/sealed_emulator.o $(BUILD)/sealed_emulator_warmup.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh
+# The sets of tasks, as in src/exercise/tasks.c, and the file of each. A program scores one set, so that a mistake in one
+# file does not keep the others from being scored. Its name is mlp-SET-emulator or mlp-SET-gpu.
+SETS := exercise warmup
+FILE_exercise = $(SUBMISSION)
+FILE_warmup   = $(WARMUP)
+SEALED_EMULATOR  := $(SETS:%=$(SEALED)/sealed_%_emulator.o)
+SEALED_GPU       := $(SETS:%=$(SEALED)/sealed_%_gpu.o)
+SCORERS_EMULATOR := $(SETS:%=$(SEALED)/mlp-%-emulator)
+SCORERS_GPU      := $(SETS:%=$(SEALED)/mlp-%-gpu)
+
+$(foreach set,$(SETS),$(eval $(SEALED)/sealed_$(set)_emulator.o $(SEALED)/sealed_$(set)_gpu.o: $(FILE_$(set))))
+$(SEALED_EMULATOR): $(SEALED)/sealed_%_emulator.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh $(SEALED)/as_$(GPU)
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh emulator $(SOURCE) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
-$(SEALED)/sealed_emulator.o: $(SEALED)/as_$(GPU)
-$(BUILD)/sealed_emulator_warmup.o: $(BUILD)/as_$(GPU)
-$(sort $(SEALED)/as_$(GPU) $(BUILD)/as_$(GPU)): # a new one if GPU is another
+	@scripts/seal_exercise.sh $* emulator $(FILE_$*) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
+$(SEALED)/as_$(GPU): # a new one if GPU is another
 	@mkdir -p $(@D)
 	@rm -f $(@D)/as_*
 	@touch $@
-$(SEALED)/sealed_gpu.o $(BUILD)/sealed_gpu_warmup.o: scripts/seal_exercise.sh
+$(SEALED_GPU): $(SEALED)/sealed_%_gpu.o: scripts/seal_exercise.sh
 	@mkdir -p $(@D)
-	@scripts/seal_exercise.sh gpu $(SOURCE) $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
+	@scripts/seal_exercise.sh $* gpu $(FILE_$*) $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 
 # The linker replaces these functions by functions of src/measure/cuda/launch_count.c, which count the calls.
 LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel \
@@ -66,17 +72,15 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 
 # Scores on a GPU if there are a GPU and nvcc, otherwise on the emulator.
 ON = $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
-# A program scores the exercise or the warm-up, so that a mistake in one file does not keep the other from being scored.
-SCORER_exercise = $(SEALED)/mlp-exercise-$(ON)
-SCORER_warmup   = $(BUILD)/mlp-warmup-$(ON)
-ifneq ($(if $(NVCC),,$(filter %/mlp-exercise-gpu %/mlp-warmup-gpu,$(MAKECMDGOALS))),)
+SCORER = $(SEALED)/mlp-$@-$(ON)
+ifneq ($(if $(NVCC),,$(filter $(SCORERS_GPU),$(MAKECMDGOALS))),)
 $(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
 endif
-HOW_TO_SCORE = $(if $(filter warmup,$@),--warmup) $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(filter emulator,$(ON)),--gpu $(GPU)) \
+HOW_TO_SCORE = $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(filter emulator,$(ON)),--gpu $(GPU)) \
                $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
                $(GRADE:%=--grade '%')
 # Status 4 says that all is right but not all is fused, which is no error.
-SCORE = $(SCORER_$@) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
+SCORE = $(SCORER) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
 # Grades a folder of submissions. An entry is a file, or a folder with one file.
 grade-all: $(BUILD)/mlp-exercise-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
@@ -87,4 +91,4 @@ HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
           on && ours { print f ": " $$0 } /\*\/$$/ { on = 0 } END { told() } \
           function told() { if (ours && c < n) print f ": has " c (c == 1 ? " hint" : " hints") }' \
-          $(if $(filter warmup,$@),$(WARMUP),kernels/exercise.cu),:)
+          $(FILE_$@),:)

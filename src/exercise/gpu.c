@@ -16,30 +16,48 @@ enum { LIMIT = 180 /* maximum CPU seconds of a function's process */, ROUNDS = 4
 static cudaStream_t the_stream;
 
 #ifndef STUDENT_KIT
-/* Calls our kernel for the task, the one that --fusion layer uses. Our softmax kernel also
-   computes loss and gradient. The first call allocates memory and is not timed. */
-static cudaError_t call_ours(const ExercisePlaced *d) {
-  enum { TERMS = 3 /* a float32 is the sum of 3 bf16 values */ };
-  static void *d_work;
+enum { TERMS = 3 /* a float32 is the sum of 3 bf16 values */ };
+
+static cudaError_t our_forward(const ExercisePlaced *d) {
   const ExerciseShape *s = &d->problem->shape;
   void *const *a = d->d_array;
-  const bool softmax = d->problem->task == TASK_SOFTMAX;
+  return launch_forward((LayerInput){a[ARRAY_X], {.rows = s->rows}}, a[ARRAY_W], a[ARRAY_B],
+                        a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, the_stream);
+}
+
+/* Our softmax kernel computes p, the loss and the gradient. Stores p, or else the gradient, in
+   `result`. */
+static cudaError_t our_softmax_into(const ExercisePlaced *d, int result) {
+  void *const *a = d->d_array;
+  return launch_softmax(d->batch, a[ARRAY_Z], a[result], d->problem->shape.out,
+                        (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, the_stream);
+}
+
+static cudaError_t our_softmax(const ExercisePlaced *d) {
+  return our_softmax_into(d, ARRAY_P);
+}
+
+static cudaError_t our_loss(const ExercisePlaced *d) {
+  return our_softmax_into(d, ARRAY_DZ);
+}
+
+/* The first call allocates memory. It is not timed. */
+static cudaError_t our_update(const ExercisePlaced *d) {
+  static void *d_work;
   if (!d_work) {
     TRY(cudaMalloc(&d_work, update_work_bytes()));
     TRY(cudaMemset(d_work, 0, update_work_bytes()));
     TRY(cudaDeviceSynchronize());
   }
-  switch (d->problem->task) {
-  case TASK_FORWARD:
-    return launch_forward((LayerInput){a[ARRAY_X], {.rows = s->rows}}, a[ARRAY_W], a[ARRAY_B],
-                          a[ARRAY_Y], s->in, s->out, s->relu, (Dropout){0}, TERMS, the_stream);
-  case TASK_UPDATE:
-    return launch_updates(d->batch, &d->layer, 1, TERMS, d_work, the_stream);
-  default:
-    return launch_softmax(d->batch, a[ARRAY_Z], a[softmax ? ARRAY_P : ARRAY_DZ], s->out,
-                          (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]}, the_stream);
-  }
+  return launch_updates(d->batch, &d->layer, 1, TERMS, d_work, the_stream);
 }
+
+/* Our kernels, which --fusion layer uses. NULL: there is none to compare the student's with. */
+static cudaError_t (*const our_calls[TASKS])(const ExercisePlaced *) = {
+    [TASK_FORWARD] = our_forward,
+    [TASK_SOFTMAX] = our_softmax,
+    [TASK_LOSS] = our_loss,
+    [TASK_UPDATE] = our_update};
 #endif
 
 cudaError_t exercise_watched_call(const ExercisePlaced *d, ExerciseCall *call) {
@@ -71,9 +89,7 @@ static cudaError_t place_again(const ExercisePlaced *d) {
 
 /* Compares one random element of the result with the same element of the checked call's result. */
 static cudaError_t look_again(const ExercisePlaced *d, int round, ExerciseCall *call) {
-  static const int results[ALL_TASKS] = {ARRAY_Y, ARRAY_P, ARRAY_DZ,  ARRAY_W, ARRAY_Y,
-                                         ARRAY_Y, ARRAY_Y, ARRAY_SUM, ARRAY_Y};
-  const int name = results[d->problem->task];
+  const int name = exercise_tasks[d->problem->task].result;
   const ExerciseArray *a = &d->problem->array[name];
   const RandomWords words =
       random_words((uint64_t)(1e9 * seconds_now()), (uint64_t)round, (uint64_t)name);
@@ -112,7 +128,7 @@ static cudaError_t time_both(const ExercisePlaced *d, ExerciseCall *call) {
   for (int i = 0; i < 2; i++) TRY(cudaEventCreate(&clock[i]));
   TRY(time_calls(d, NULL, clock, call));
 #ifndef STUDENT_KIT
-  if (d->problem->task < TASKS) TRY(time_calls(d, call_ours, clock, call));
+  if (our_calls[d->problem->task]) TRY(time_calls(d, our_calls[d->problem->task], clock, call));
 #endif
   return cudaSuccess;
 }
@@ -156,7 +172,7 @@ bool exercise_find(EmulatedGpu gpu, ExerciseBackend *backend, Error *error) {
   if (*end.text)
     return error_set(error, "the process that looked for a GPU does not answer: %s", end.text);
   if (*found->error.text) return error_set(error, "%s", found->error.text);
-  *backend = (ExerciseBackend){
-      .device = found->name, .on_gpu = true, .rows = {16384, 16384, 16384, 16384}, .limit = LIMIT};
+  *backend =
+      (ExerciseBackend){.device = found->name, .on_gpu = true, .rows = 16384, .limit = LIMIT};
   return true;
 }

@@ -31,24 +31,20 @@ help:
 
 include src/exercise/exercise.mk
 
-exercise: $(SCORER_exercise)
-warmup: $(SCORER_warmup)
-exercise warmup:
+$(SETS): %: $(SEALED)/mlp-%-$(ON)
 	@$(HINTS)
 	@$(SCORE)
 
-$(SEALED)/mlp-exercise-emulator: $(SEALED)/sealed_emulator.o
-$(BUILD)/mlp-warmup-emulator: $(BUILD)/sealed_emulator_warmup.o
-$(SEALED)/mlp-exercise-gpu: $(SEALED)/sealed_gpu.o
-$(BUILD)/mlp-warmup-gpu: $(BUILD)/sealed_gpu_warmup.o
+$(SCORERS_EMULATOR): $(SEALED)/mlp-%-emulator: $(SEALED)/sealed_%_emulator.o
+$(SCORERS_GPU): $(SEALED)/mlp-%-gpu: $(SEALED)/sealed_%_gpu.o
 
-$(SEALED)/mlp-exercise-emulator $(BUILD)/mlp-warmup-emulator: $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
-                                $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp))
+$(SCORERS_EMULATOR): $(patsubst %.c,$(BUILD)/emulated/%.o,$(HOST) src/exercise/emulated.c) \
+                     $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/emulator/*.cpp))
 	$(CXX) $(CFLAGS) -fopenmp -pie $^ -o $@ -ljansson -lseccomp -lm -lpthread
 
 # --gc-sections drops functions without callers, because some need kernels that the kit lacks.
-$(SEALED)/mlp-exercise-gpu $(BUILD)/mlp-warmup-gpu: $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
-                             $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c))
+$(SCORERS_GPU): $(patsubst %.c,$(BUILD)/gpu/%.o,$(HOST) src/exercise/gpu.c \
+                $(wildcard src/measure/cuda/*.c src/engine/cuda/*.c))
 	$(CC) $(CFLAGS) -fopenmp -pie $^ -o $@ -Wl,--gc-sections $(LAUNCHES:%=-Wl,--wrap=%) -L$(CUDA)/lib64 \
 	  -Wl,-rpath,$(CUDA)/lib64 -lcudart_static -ldl -lrt -lstdc++ -ljansson -lseccomp -lm -lpthread
 
@@ -65,6 +61,6 @@ $(BUILD)/%.o: %.cpp
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: help exercise warmup grade-all clean
+.PHONY: help $(SETS) grade-all clean
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

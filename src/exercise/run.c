@@ -1,4 +1,4 @@
-/* Calls the functions of kernels/exercise.cu, each in its own process, and scores them. */
+/* Calls the functions of a set, each in its own process, and scores them. */
 #include "exercise/run.h"
 
 #include <math.h>
@@ -8,22 +8,7 @@
 #include "base/sizes.h"
 #include "engine/cuda/cuda_error.h"
 
-/* A scorer is linked with the student's functions of the exercise or with those of the warm-up. */
-#pragma weak launch_exercise_forward
-#pragma weak launch_exercise_softmax
-#pragma weak launch_exercise_loss
-#pragma weak launch_exercise_update
-#pragma weak launch_warmup_map
-#pragma weak launch_warmup_index
-#pragma weak launch_warmup_reverse
-#pragma weak launch_warmup_sum
-#pragma weak launch_warmup_copy
-
-bool exercise_has(ExerciseTask task) {
-  return task < TASKS ? launch_exercise_forward != NULL : launch_warmup_map != NULL;
-}
-
-enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS, INPUTS = 784, OUTPUTS = 300, CLASSES = 1000 };
+enum { HIDDEN = EXERCISE_SHAPES, AGAIN, CALLS };
 enum { OFFSET = 3 /* BatchView's offset, which is added to the position in *d_state */ };
 
 /* Bytes of poison around each array, a multiple of 4. The emulator checks addresses instead. */
@@ -81,37 +66,6 @@ cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem, bo
 static void discard(ExercisePlaced *d) {
   for (int name = 0; name < ARRAYS; name++) cudaFree(d->d_block[name]);
   cudaFree(d->d_state);
-}
-
-cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
-  const ExerciseShape *s = &d->problem->shape;
-  void *const *a = d->d_array;
-  switch (d->problem->task) {
-  case TASK_FORWARD:
-    return launch_exercise_forward(a[ARRAY_X], a[ARRAY_W], a[ARRAY_B], a[ARRAY_Z], a[ARRAY_Y],
-                                   s->rows, s->in, s->out, s->relu, stream);
-  case TASK_SOFTMAX:
-    return launch_exercise_softmax(a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P], s->rows,
-                                   s->out, stream);
-  case TASK_LOSS:
-    return launch_exercise_loss(d->batch, a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRAY_P],
-                                a[ARRAY_DZ], s->out, (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]},
-                                stream);
-  case WARMUP_MAP:
-    return launch_warmup_map(a[ARRAY_Z], a[ARRAY_Y], s->rows * s->out, stream);
-  case WARMUP_INDEX:
-    return launch_warmup_index(a[ARRAY_Z], a[ARRAY_B], a[ARRAY_Y], s->rows, s->out, stream);
-  case WARMUP_REVERSE:
-    return launch_warmup_reverse(a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out, stream);
-  case WARMUP_SUM:
-    return launch_warmup_sum(a[ARRAY_Z], a[ARRAY_SUM], s->rows, s->out, stream);
-  case WARMUP_COPY:
-    return launch_warmup_copy(a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out, stream);
-  default:
-    return launch_exercise_update(d->batch,
-                                  (UpdateRule){EXERCISE_MOMENTUM, d->problem->weight_decay},
-                                  d->layer, a[ARRAY_DW], a[ARRAY_DB], stream);
-  }
 }
 
 static void complain(ExerciseCall *call, const char *what, const char *of) {
@@ -216,13 +170,9 @@ static void judge_all(Process *p, ExerciseScore *score) {
 }
 
 static ExerciseShape measured_shape(const ExerciseBackend *backend, ExerciseTask task) {
-  const bool classes = task != TASK_FORWARD && task != TASK_UPDATE;
-  const int rows = backend->rows[task < TASKS ? task : TASK_SOFTMAX];
-  return (ExerciseShape){.rows = rows,
-                         .in = classes ? 1 : INPUTS,
-                         .out = classes ? CLASSES : OUTPUTS,
-                         .relu = true,
-                         .end = rows};
+  const ExerciseTaskRow *row = &exercise_tasks[task];
+  return (ExerciseShape){
+      .rows = backend->rows, .in = row->in, .out = row->out, .relu = true, .end = backend->rows};
 }
 
 /* Returns problem `index`. Its shape is from the seed if index < HIDDEN, otherwise `measured`. */
@@ -239,7 +189,7 @@ static void start_task(Process *p, const ExerciseChoice *choice, ExerciseScore *
   p->count = (score->backend->on_gpu ? CALLS : AGAIN) - first;
   p->measured = HIDDEN - first;
   p->may_ask = score->backend->on_gpu;
-  p->vast = exercise_vast_call && score->task < TASKS && first == 0;
+  p->vast = exercise_vast_call && exercise_tasks[score->task].vast_rows > 0 && first == 0;
   p->calls = apart_memory((CALLS + 1) * sizeof *p->calls);
   for (int i = 0; i < p->count; i++) {
     p->problems[i] = problem_of(score->task, score->measured, choice->seed, first + i);
@@ -260,37 +210,43 @@ static void end_task(Process *p, ExerciseScore *score) {
   for (int i = 0; i < p->count; i++) exercise_free(&p->problems[i]);
 }
 
+/* In the version that students get, a caller's function calls the previous one. Fewer kernels in
+   the previous function earn no points for the caller. */
+static void judge_caller(const ExerciseScore *previous, ExerciseScore *caller) {
+  if (previous->right)
+    caller->handed_out += previous->call.launches - previous->handed_out;
+  else if (!caller->right && caller->call.launches > 1) {
+    const size_t said = strlen(caller->wrong);
+    snprintf(caller->wrong + said, sizeof caller->wrong - said,
+             ". If it calls function %d, which is wrong, repair that first",
+             exercise_number(previous->task));
+  }
+}
+
 void exercise_score(const ExerciseBackend *backend, const ExerciseChoice *choice,
                     ExerciseScore *scores) {
-  static const int handed_out[TASKS] = {3, 3, 5, 4}; /* kernels in the version that students get */
-  static Process processes[ALL_TASKS];
+  static Process processes[TASKS];
   for (int i = 0; i < choice->count; i++) {
     const ExerciseTask task = choice->first + i;
-    scores[i] = (ExerciseScore){.task = task,
-                                .backend = backend,
-                                .measured = choice->shape.rows > 0 ? choice->shape
-                                                                   : measured_shape(backend, task),
-                                .compares = choice->shape.rows == 0 && task < TASKS,
-                                .handed_out = task < TASKS ? handed_out[task] : 0};
+    const bool own_shape = choice->shape.rows > 0;
+    scores[i] =
+        (ExerciseScore){.task = task,
+                        .backend = backend,
+                        .measured = own_shape ? choice->shape : measured_shape(backend, task),
+                        .compares = !own_shape && exercise_tasks[task].cost > 0,
+                        .handed_out = exercise_tasks[task].handed_out};
     start_task(&processes[i], choice, &scores[i]);
     if (backend->on_gpu) end_task(&processes[i], &scores[i]);
   }
   for (int i = 0; i < choice->count && !backend->on_gpu; i++) end_task(&processes[i], &scores[i]);
-  if (choice->first > 0 || choice->count < TASKS) return;
-  /* In the version that students get, function 3 (loss) calls function 2 (softmax). Fewer kernels
-     in function 2 earn no points for function 3. */
-  ExerciseScore *loss = &scores[TASK_LOSS];
-  const ExerciseScore *softmax = &scores[TASK_SOFTMAX];
-  if (softmax->right) loss->handed_out = softmax->call.launches + 2;
-  if (!softmax->right && !loss->right && loss->call.launches > 1)
-    strcat(loss->wrong, ". If it calls function 2, which is wrong, repair that first");
+  for (int i = 1; i < choice->count; i++)
+    if (exercise_tasks[scores[i].task].calls_previous) judge_caller(&scores[i - 1], &scores[i]);
 }
 
 bool exercise_once(const ExerciseBackend *backend, Error *error) {
-  if (!exercise_has(TASK_FORWARD))
-    return error_set(error, "--once runs the exercise; this program has only the warm-up");
+  const ExerciseSet *set = exercise_linked();
   bool good = exercise_start(error);
-  for (ExerciseTask task = 0; good && task < TASKS; task++) {
+  for (ExerciseTask task = set->first; good && task < set->first + set->count; task++) {
     ExerciseCall call = {0};
     ExerciseProblem problem = problem_of(task, measured_shape(backend, task), 1, HIDDEN);
     good = run(&problem, false, &call, error);

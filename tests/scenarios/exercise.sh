@@ -12,7 +12,7 @@ diff <(tar -tzf "$kit.tar.gz" | grep -v '/$' | sort) <(cd "$graded" && find stud
 # seals SOURCE builds the kit's sealed object of SOURCE. Output goes to the file out, the exit code to $status.
 seals() {
   cp "$1" "$kit/kernels/exercise.cu"
-  makes build/sealed_emulator.o
+  makes build/sealed_exercise_emulator.o
 }
 
 # student BEFORE BODY writes student.cu: the lines BEFORE, then launch_exercise_forward with body BODY. The other functions
@@ -42,7 +42,7 @@ extern "C" int exercise_judge(void) { return 1; }
 int scale = 3;' 'float x[4]; memset(x, 0, rows); printf("%g\n", scale * fabs(x[0])); fill<<<1, in, 0, stream>>>(d_y);'
 seals student.cu
 [ $status = 0 ] || die "$(cat out)"
-nm --extern-only --defined-only --format=posix "$kit/build/sealed_emulator.o" | grep -v DW.ref >out
+nm --extern-only --defined-only --format=posix "$kit/build/sealed_exercise_emulator.o" | grep -v DW.ref >out
 printed 4 ''
 printed 4 '^launch_exercise_(forward|softmax|loss|update) T '
 sed -i '1i #define pdl_wait() is not C' student.cu # k02: the file's macros cannot change our headers
@@ -98,7 +98,7 @@ nvcc=${NVCC:-$(command -v nvcc || true)}
 if [ ! -x "$nvcc" ]; then
   skip_ 'nvcc is not installed'
 else
-  "$TOP/scripts/seal_exercise.sh" gpu "$answers" gpu.o \
+  "$TOP/scripts/seal_exercise.sh" exercise gpu "$answers" gpu.o \
     "$nvcc" -std=c++17 -O3 -arch=sm_90 -Xcompiler -fPIE
   nm --extern-only --defined-only --format=posix gpu.o | grep -v DW.ref >out
   printed 4 '^launch_exercise_[a-z]* T '

@@ -17,7 +17,7 @@ mkdir "$folder"
 cp -r "$TOP"/{Makefile,kernels,scripts,src,tests} "$folder"
 parts=build/src/base/error.o
 ! command -v g++ >/dev/null || parts+=' build/watched/kernels/lab/constant.o'
-[ -z "$(command -v clang++ clang++-{14..22})" ] || parts+=' build/sealed_emulator.o'
+[ -z "$(command -v clang++ clang++-{14..22})" ] || parts+=' build/sealed_exercise_emulator.o'
 MAKEFLAGS='' make -C "$folder" $parts CUDA=0 SETUP=0 >out 2>&1 || die "$(<out)"
 holds "$folder" Makefile build kernels scripts src tests
 rm -r "$folder"

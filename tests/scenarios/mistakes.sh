@@ -39,11 +39,11 @@ judged() {
 # make's.
 refused() { # [ARGUMENT]...
   while IFS='~' read -r name part from to pattern; do
-    [[ $name != *! ]] || judged build/sealed_emulator.o "$@"
+    [[ $name != *! ]] || judged build/sealed_exercise_emulator.o "$@"
     edits "$part" "$from" "$to"
     [ -z "$pattern" ] || patterns+=("${pattern//@/^kernels\/exercise.cu:$line:[0-9]+: error:}")
   done
-  judged build/sealed_emulator.o "$@"
+  judged build/sealed_exercise_emulator.o "$@"
 }
 
 # wrong SEED is like refused, but the mistakes compile and the run reports them. A row whose function number is not

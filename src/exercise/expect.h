@@ -1,0 +1,28 @@
+/* The values that a task gets, and what it must compute from them. The rows of exercise_tasks point
+   at these functions. */
+#pragma once
+
+#include "exercise/exercise.h"
+
+/* Fills every input with values uniform in [-1, 1). */
+void give_uniform(ExerciseProblem *problem, uint64_t seed);
+/* Fills the logits z and, for the loss, labels and order. */
+void give_classes(ExerciseProblem *problem, uint64_t seed);
+/* Like give_uniform, but dz is 0 in rows after the step's last row. */
+void give_update(ExerciseProblem *problem, uint64_t seed);
+
+/* y = x w^T + b, with ReLU if shape.relu. */
+void expect_forward(ExerciseProblem *problem);
+/* p = the logarithm of each row's softmax. */
+void expect_softmax(ExerciseProblem *problem);
+/* Losses and gradient of the step's rows. Other rows have gradient 0. */
+void expect_loss(ExerciseProblem *problem);
+/* Weights, biases and their momenta after an update. */
+void expect_update(ExerciseProblem *problem);
+
+/* The warm-up. kernels.h says what each function computes. */
+void expect_map(ExerciseProblem *problem);
+void expect_index(ExerciseProblem *problem);
+void expect_reverse(ExerciseProblem *problem);
+void expect_sum(ExerciseProblem *problem);
+void expect_copy(ExerciseProblem *problem);
