@@ -39,6 +39,23 @@ TEST(lines_come_back) {
   OK(record_close(&record, true, &error));
 }
 
+/* Seven digits of 1.2349999999 are 1.235, and three digits of 1.235 are 1.24, not 1.23. */
+TEST(what_is_printed_is_what_the_file_has) {
+  static const double value = 1.2349999999;
+  const json_t *line, *row;
+  OK(record_create(&record, path, &error));
+  record_add(&record,
+             json_pack("{ss sf s[{sf}]}", "case", "part", "value", value, "rows", "ms", value));
+  for (int from_file = 0; from_file < 2; from_file++) {
+    line = record_first(&record, "part");
+    row = json_array_get(json_object_get(line, "rows"), 0);
+    assert_string_equal(text_of_number(number_of(line, "value")).text, "1.24");
+    assert_string_equal(text_of_number(number_of(row, "ms")).text, "1.24");
+    OK(record_close(&record, true, &error));
+    if (!from_file) OK(record_read(&record, path, "a program", NULL, &error));
+  }
+}
+
 TEST(what_is_no_record_is_refused) {
   foreach (line,
            TEXTS("case", "{'case': 'epoch'", "{'case': 'epoch'} x", "{'case': 'a\\q'}", "[]")) {
@@ -49,7 +66,8 @@ TEST(what_is_no_record_is_refused) {
   }
   FAILS(record_read(&record, "/no/such/file", "a program", NULL, &error),
         "cannot open /no/such/file: ");
-  FAILS(record_create(&record, "/no/such/file", &error), "cannot write /no/such/file: its folder does not exist");
+  FAILS(record_create(&record, "/no/such/file", &error),
+        "cannot write /no/such/file: its folder does not exist");
 }
 
 TEST(a_full_disk_is_told) {

@@ -51,8 +51,9 @@ static bool failed(const char *what, const char *path, Error *error) {
   return error_set(error, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
+enum { DIGITS = 7 }; /* of a number in a record's file */
+
 static bool write_line(const Record *record, const json_t *line, Error *error) {
-  enum { DIGITS = 7 };
   FILE *file = record->output.file;
   json_dumpf(line, file, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
   putc('\n', file);
@@ -63,14 +64,40 @@ bool record_create(Record *record, const char *path, Error *error) {
   return !path || atomic_file_open(&record->output, path, error);
 }
 
+/* Calls `visit` for a value and for every value in it. Returns false if memory runs out or a call
+   returns false. */
+static bool visit_all(json_t *root, bool (*visit)(json_t *value)) {
+  json_t *values = json_array(); /* values to visit: each adds the values in it */
+  bool good = json_array_append(values, root) == 0;
+  for (size_t i = 0; good && i < json_array_size(values); i++) {
+    json_t *value = json_array_get(values, i), *inner;
+    const char *key;
+    good = visit(value);
+    json_object_foreach (value, key, inner) good = good && json_array_append(values, inner) == 0;
+    foreach_in (element, value) good = good && json_array_append(values, element) == 0;
+  }
+  json_decref(values);
+  return good;
+}
+
 static bool append(Record *record, json_t *line, Error *error) {
   if (!record->lines) record->lines = json_array();
   return json_array_append_new(record->lines, line) == 0 ||
          error_set(error, "no memory for a line of results");
 }
 
+/* Gives a number the digits that the file has. Otherwise a table that is printed now could differ,
+   in the last digit that it shows, from the same table when it is printed from the file. */
+static bool round_number(json_t *value) {
+  if (!json_is_real(value)) return true;
+  const ShortText text = text_format("%.*g", DIGITS, json_real_value(value));
+  return json_real_set(value, strtod(text.text, NULL)) == 0;
+}
+
 void record_add(Record *record, json_t *line) {
   Error *failure = &record->failure;
+  if (!*failure->text && !visit_all(line, round_number))
+    error_set(failure, "no memory for a line of results");
   if (*failure->text)
     json_decref(line);
   else if (append(record, line, failure) && record->output.file)
@@ -156,18 +183,12 @@ static bool make_text_printable(json_t *text) {
   return good;
 }
 
+static bool make_printable(json_t *value) {
+  return !json_is_string(value) || make_text_printable(value);
+}
+
 bool record_make_printable(Record *record, Error *error) {
-  json_t *values = json_array(); /* values to visit: each adds the values in it */
-  bool good = json_array_append(values, record->lines) == 0;
-  for (size_t i = 0; good && i < json_array_size(values); i++) {
-    json_t *value = json_array_get(values, i), *inner;
-    const char *key;
-    good = !json_is_string(value) || make_text_printable(value);
-    json_object_foreach(value, key, inner) good = good && json_array_append(values, inner) == 0;
-    foreach_in (element, value) good = good && json_array_append(values, element) == 0;
-  }
-  json_decref(values);
-  return good || error_set(error, "no memory for a record");
+  return visit_all(record->lines, make_printable) || error_set(error, "no memory for a record");
 }
 
 const json_t *record_next(const Record *record, size_t *at, const char *kind,

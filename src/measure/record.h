@@ -43,7 +43,8 @@ bool line_same(const json_t *a, const json_t *b, const char *key);
 /* Creates the file to which record_add writes lines. The file `path` gets them when record_close
    finds the record complete. A NULL path means no file. */
 bool record_create(Record *record, const char *path, Error *error);
-/* Adds the line, which the record then owns, and writes it. record_good reports failures. */
+/* Adds the line, which the record then owns, and writes it. Rounds its numbers to the seven digits
+   that the file has, so that both hold the same. record_good reports failures. */
 void record_add(Record *record, json_t *line);
 /* Adds a line "machine", with this process's command line and the environment variable SOURCES (a
    digest of the sources). driver and name may be NULL. */
@@ -59,8 +60,8 @@ typedef bool RecordCheck(const Record *record, json_t *line, Error *error);
 /* Adds the lines of a file that `program` wrote. If `check` is not NULL, it checks each line. */
 bool record_read(Record *record, const char *path, const char *program, RecordCheck *check,
                  Error *error);
-/* Escapes control characters in the texts of all lines (see text_printable), so that a record from a
-   stranger cannot command the terminal that its tables are printed on. */
+/* Escapes control characters in the texts of all lines (see text_printable), so that a record from
+   a stranger cannot command the terminal that its tables are printed on. */
 bool record_make_printable(Record *record, Error *error);
 /* Closes the file and frees the lines. If `good` is false, an older file keeps its content. Returns
    true if `good` and all lines were written. */
