@@ -433,9 +433,10 @@ $(BUILD)/digit_page_html.o: src/predict/digit_page.html $(BUILD)/flags
 	  echo '0};'; } | $(CC) $(filter-out -MMD -MP,$(C_FLAGS)) -x c -c - -o $@
 
 # ---- the emulator ------------------------------------------------------------------------
-# Uses the emulator's own cuda_runtime_api.h, and no sanitizer, because fibers have their own stacks.
-EMULATOR_INCLUDE := -isystem src/emulator/include
-WITHOUT_LIBRARIES := -isystem src/measure/cuda/absent -DWITHOUT_CUBLAS='"the emulator has no cuBLAS"'
+# Uses the emulator's own cuda_runtime_api.h, no cuBLAS even where there is one, and no sanitizer,
+# because fibers have their own stacks.
+EMULATOR_INCLUDE := -isystem src/emulator/include -isystem src/measure/cuda/absent
+WITHOUT_CUBLAS := -DWITHOUT_CUBLAS='"the emulator has no cuBLAS"'
 CXX_FLAGS = -std=c++17 -O2 -g -fPIE -Wall -Wextra $(if $(filter 1,$(WERROR)),-Werror) \
             $(EMULATOR_INCLUDE) -Isrc -Ikernels -MMD -MP
 KERNEL_FLAGS := $(AS_NVCC) -O1 -g1 -w # nvcc already gives the warnings of kernels
@@ -450,7 +451,7 @@ $(BUILD)/%.o: %.cpp $(BUILD)/flags
 
 # Kernels as C++: launches.awk turns launches into calls, in headers, too. Files that launches.awk need not
 # change are used where they are.
-AS_CXX  = $(WITHOUT_LIBRARIES) -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
+AS_CXX  = $(EMULATOR_INCLUDE) $(WITHOUT_CUBLAS) -I$(BUILD)/emulated/kernels -include emulator/device.h -x c++ -c $< -o $@
 REWRITTEN := $(patsubst %,$(BUILD)/emulated/%,$(shell grep -lE \
                '<<<|extern __shared__|__shared__ alignas' kernels/*.cuh kernels/*/*.cuh))
 $(BUILD)/emulated/%: % src/emulator/launches.awk
@@ -460,7 +461,7 @@ $(BUILD)/emulated/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 $(BUILD)/watched/%.o: $(BUILD)/emulated/%.cu $(REWRITTEN) $(BUILD)/flags
 	$(call said,CXX $*.cu)$(WATCHED_CXX) $(AS_CXX) -Ikernels -w -fdebug-prefix-map=$(HERE)=. -MMD -MP
 $(BUILD)/emulated/%.o: %.c $(BUILD)/flags
-	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) -UWITHOUT_CUBLAS $(WITHOUT_LIBRARIES) $(TEST_FLAGS) -c $< -o $@
+	$(call said,CC $<)$(CC) $(EMULATOR_INCLUDE) -DHAVE_CUDA -DON_EMULATOR=true $(C_FLAGS) -UWITHOUT_CUBLAS $(WITHOUT_CUBLAS) $(TEST_FLAGS) -c $< -o $@
 
 $(BUILD)/kernels/%.o: kernels/%.cu $(BUILD)/flags
 	$(call said,NVCC $<)$(KERNELS_NVCC) $(NVCC_FLAGS) -c $< -o $@ 2>$@.said; status=$$?; \
