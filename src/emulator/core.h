@@ -111,7 +111,9 @@ struct Region {
 extern std::vector<Region *> regions; /* element 0 is NULL */
 extern uintptr_t program_base;
 extern const char DYNAMIC[]; /* name of the region of dynamic shared memory */
-void start_memory();
+/* Reads the program's symbols, at the first call. Kernels may use the variables of the source file
+   `students` alone, or, if there is none, all variables of the program. */
+void start_memory(const char *students = nullptr);
 unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no memory */
 /* Returns the region that contains the address. If there is none, returns the last region that ends
    before the address. Returns NULL if the address is not in device memory. */

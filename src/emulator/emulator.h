@@ -14,8 +14,10 @@ extern "C" {
 /* Sets the name and the shape of a cudaMalloc()ed array for findings. A vector has 1 row. */
 void emulator_name(const void *memory, const char *name, int rows, int columns, int element_bytes,
                    bool is_constant);
-/* Reads the program's symbols and installs signal handlers. Call it before apart_confine(). */
-void emulator_start(void);
+/* Reads the program's symbols and installs signal handlers. Call it before apart_confine(). Kernels
+   may then use the variables of the source file `students`, such as "exercise.cu", and no others.
+ */
+void emulator_start(const char *students);
 struct CUstream_st;
 /* Calls a student's function(context). Its host code may touch only its own stack and constants; a
    violation is a finding and ends the call. An atomic operation on floats is a finding, and so is a

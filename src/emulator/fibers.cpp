@@ -470,11 +470,11 @@ bool emulated::is_host_stack(uintptr_t address) {
   return address >= (uintptr_t)&here && address < host_stack;
 }
 
-extern "C" void emulator_start(void) {
+extern "C" void emulator_start(const char *students) {
   static unsigned char own[64 << 10];
   const stack_t stack = {.ss_sp = own, .ss_flags = 0, .ss_size = sizeof own};
   struct sigaction action = {};
-  start_memory();
+  start_memory(students);
   action.sa_sigaction = crashed;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaltstack(&stack, nullptr);

@@ -82,7 +82,7 @@ static int look_at_program(dl_phdr_info *info, size_t, void *) {
 
 static std::map<uintptr_t, std::string> functions; /* mangled names, by address */
 
-static void read_symbols() {
+static void read_symbols(const char *students) {
   const int file = open("/proc/self/exe", O_RDONLY);
   struct stat status;
   if (file < 0 || fstat(file, &status) != 0) return;
@@ -105,7 +105,7 @@ static void read_symbols() {
       const char *name = names + symbol.st_name;
       const bool is_shared = ELF64_ST_TYPE(symbol.st_info) == STT_TLS;
       if (ELF64_ST_TYPE(symbol.st_info) == STT_FILE || ELF64_ST_BIND(symbol.st_info) != STB_LOCAL)
-        is_students = strcmp(name, "exercise.cu") == 0 || strcmp(name, "warmup.cu") == 0;
+        is_students = students && strcmp(name, students) == 0;
       any_students |= is_students;
       const uintptr_t at = (is_shared ? shared.first : program_base) + symbol.st_value;
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF || strstr(name, "emulator_gap"))
@@ -187,13 +187,13 @@ unsigned char *reserve(size_t bytes) {
   return (unsigned char *)memory;
 }
 
-void start_memory() {
+void start_memory(const char *students) {
   if (arena) return;
   arena = reserve(ARENA);
   region_of_page.resize(ARENA / PAGE + 1);
   regions.push_back(nullptr);
   dl_iterate_phdr(look_at_program, nullptr);
-  read_symbols();
+  read_symbols(students);
   dynamic_region = new_region(0, 0, DYNAMIC, true);
 }
 

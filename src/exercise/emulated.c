@@ -23,7 +23,7 @@ bool exercise_find(EmulatedGpu gpu, ExerciseBackend *backend, Error *error) {
 
 bool exercise_start(Error *error) {
   (void)error;
-  emulator_start();
+  emulator_start(text_format("%s.cu", exercise_linked()->name).text);
   emulator_limit(STEPS_OF_BLOCK, STEPS_OF_ALL);
   return true;
 }
