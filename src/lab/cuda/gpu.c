@@ -1,13 +1,22 @@
 /* The parts of the lab that need a GPU: times and occupancy. */
 #include "lab/harness.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include "base/sizes.h"
 #include "measure/cuda/rung.h"
 
+/* Makes free() keep the host's memory for the next problem, whose arrays take gigabytes again. The
+   kernel would have to clear each of their pages anew, which can take longer than the checks. */
+static void keep_memory(void) {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+}
+
 bool lab_machine(Record *record, bool rates, Error *error) {
+  keep_memory();
   return gpu_add_machine(record, NULL, error) &&
          (!rates || (theory_add(record, error) &&
                      ceilings_add(record, CEILING_COPY, CEILING_FMA + 1, error)));
