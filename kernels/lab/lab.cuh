@@ -162,17 +162,28 @@ template <float (*OF)(float)> void lab_exactly(const LabRange *range) {
   lab_exactly(range, [=](int64_t i) { return OF(x[i]); });
 }
 
+/* Calls part(first, end) as lab_in_parts does. */
+template <class Part> void lab_parallel(int64_t count, int64_t each, Part part) {
+  lab_in_parts(
+      count, each,
+      [](const void *context, int64_t first, int64_t end) { (*(const Part *)context)(first, end); },
+      &part);
+}
+
 /* Fills an array. Value i becomes of(i, random), where `random` has 32 random bits. of() returns a
    float or a uint32_t. */
 template <class Of>
 void lab_draw(void *h_values, int64_t count, uint64_t seed, uint64_t stream, Of of) {
   using Value = decltype(of(0, 0u));
   static_assert(sizeof(Value) == 4, "arrays of random values have elements of 4 bytes");
-  RandomWords words;
-  for (int64_t i = 0; i < count; i++) {
-    if (i % 4 == 0) words = random_words(seed, stream, (uint64_t)i);
-    ((Value *)h_values)[i] = of(i, words.word[i % 4]);
-  }
+  constexpr int64_t EACH = 1 << 16; /* a multiple of four, because four values share their words */
+  lab_parallel(count, EACH, [=](int64_t first, int64_t end) {
+    RandomWords words;
+    for (int64_t i = first; i < end; i++) {
+      if (i % 4 == 0) words = random_words(seed, stream, (uint64_t)i);
+      ((Value *)h_values)[i] = of(i, words.word[i % 4]);
+    }
+  });
 }
 
 /* RUN runs an algorithm of CUB, or only sets *bytes if d_work is NULL. lab_cub<RUN> is a

@@ -54,6 +54,12 @@ typedef struct {
   double (*bytes)(LabSize size); /* fewest bytes to move; NULL means the bytes of all arrays */
 } LabProblem;
 
+/* Calls part(context, first, end) for parts of [0, count) on all cores at once. Each part has
+   `each` elements, except for the last one. */
+void lab_in_parts(int64_t count, int64_t each,
+                  void (*part)(const void *context, int64_t first, int64_t end),
+                  const void *context);
+
 /* Makes random multiples of 2^-20 of mean 0 and variance 1, and multiplies every 61st by 100. */
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed);
 
@@ -144,8 +150,8 @@ typedef struct {
   const LabRung *rungs; /* the ladder from its first rung to its last */
   int rung_count;
   /* All rungs are timed at the first size. At each other size these are timed: the last rung that
-     can run it, rungs that refuse the first size, the libraries and rungs with `all_sizes`. A size of
-     0 ends the list. */
+     can run it, rungs that refuse the first size, the libraries and rungs with `all_sizes`. A size
+     of 0 ends the list. */
   LabSize sizes[LAB_SIZES];
   LabSize tested; /* random tests choose each dimension from 1 to this value */
   /* Returns why a size is refused (a clause), or NULL if it is accepted. If the pointer `refuse` is

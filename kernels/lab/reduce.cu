@@ -5,6 +5,7 @@
 #include "lab/cublas.cuh"
 
 #include <cmath>
+#include <vector>
 
 #include <cub/device/device_reduce.cuh>
 
@@ -39,15 +40,24 @@ template <int PROBLEM> struct Operation {
 
 /* A sequence of d float additions may have an error of d 2^-24 sum|x|. With 2^28 values, such a
    bound would not show that the values of a warp are missing. So the inputs are integers, and all
-   partial sums stay below 2^24. Then every order is exact, and a lost or doubled value shows. */
+   partial sums stay below 2^24. Then every order is exact, also that of the parts here, which the
+   cores add up at once, and a lost or doubled value shows. */
 template <int PROBLEM> void reference(const LabRange *range) {
   using Op = Operation<PROBLEM>;
   using Wide = std::conditional_t<PROBLEM == INT32, uint32_t, double>;
   const auto *x = (const typename Op::T *)range->h_in[0],
              *y = (const typename Op::T *)range->h_in[1];
+  constexpr int64_t EACH = 1 << 20;
+  const int64_t count = range->size.dim[0];
+  std::vector<Wide> parts(ceil_div(count, EACH), Op::NOTHING);
+  lab_parallel(count, EACH, [&](int64_t first, int64_t end) {
+    Wide part = Op::NOTHING;
+    for (int64_t i = first; i < end; i++)
+      part = Op()(part, Op::PRODUCTS ? (Wide)x[i] * (Wide)y[i] : (Wide)x[i]);
+    parts[first / EACH] = part;
+  });
   Wide all = Op::NOTHING;
-  for (int64_t i = 0; i < range->size.dim[0]; i++)
-    all = Op()(all, Op::PRODUCTS ? (Wide)x[i] * (Wide)y[i] : (Wide)x[i]);
+  for (const Wide part : parts) all = Op()(all, part);
   lab_exactly(range, [=](int64_t) { return (double)all; });
 }
 

@@ -60,12 +60,14 @@ void fill(LabSize size, int, void *h_values, int64_t count, uint64_t seed) {
   float *z = (float *)h_values;
   lab_fill(LAB_FLOAT32, h_values, count, seed);
   const int64_t width = size.dim[1];
-  for (int64_t row = 0; row * width < count; row++, z += width)
-    for (int64_t c = 0; c < width; c++) {
-      if (row % 8 == 0 && c < 8) z[c] = HARD[c];
-      if (row % 8 == 1) z[c] = -1e30f;
-      if (row % 8 == 3) z[c] = c == width - 1 ? -77.0f : -INFINITY;
+  lab_parallel(count, 1 << 16, [=](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; i++) {
+      const int64_t row = i / width, c = i % width;
+      if (row % 8 == 0 && c < 8) z[i] = HARD[c];
+      if (row % 8 == 1) z[i] = -1e30f;
+      if (row % 8 == 3) z[i] = c == width - 1 ? -77.0f : -INFINITY;
     }
+  });
 }
 
 /* Combines a value over LANES threads: by shuffles, then across warps with one barrier. */
@@ -341,7 +343,6 @@ template <class T> __host__ __device__ T closeness(const Vector &a, const Vector
 void reference_neighbours(const LabRange *r) {
   const Vector *x = (const Vector *)r->h_in[0];
   const double width = (double)r->size.dim[1];
-  allow<THREADS>(r);
   softmax_of(
       r,
       [=](int64_t row, int64_t c) {

@@ -103,7 +103,7 @@ typedef struct {
   size_t guard; /* bytes of a guard */
   int copies;
   LabBlock blocks[LAB_BLOCKS];
-  void *h_in[LAB_INPUTS], *h_out; /* the inputs; the output that lab_arrays_fetch copied */
+  void *h_in[LAB_INPUTS], *h_out; /* the inputs; the outputs that lab_arrays_fetch copied */
   /* Outputs are checked in ranges of `length`; the last may be shorter. With over 4e9 operations
      and 2048 outputs, `sampled` is set: only first, last and 64 random ranges are checked. */
   bool sampled;
@@ -122,8 +122,10 @@ LabCall lab_arrays_call(const LabArrays *arrays, const LabRung *rung, int64_t po
 
 /* Fills the output's first copy and the work array with bytes 0xFF. */
 bool lab_arrays_poison(const LabArrays *arrays, Error *error);
-/* Copies the output to h_out. *outside says what else the rung changed; NULL means nothing. */
-bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
+/* Sets *outside to what the rung changed beside the output; NULL means nothing. May use h_out. */
+bool lab_arrays_inspect(const LabArrays *arrays, const char **outside, Error *error);
+/* Copies `count` outputs from output `first` on to their places in h_out. */
+bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, int64_t first, int64_t count,
                       Error *error);
 
 /* ---- running (cuda/run.c) -------------------------------------------------------------------- */

@@ -31,6 +31,14 @@ static uint16_t bfloat16_of(float value) {
   return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+void lab_in_parts(int64_t count, int64_t each,
+                  void (*part)(const void *context, int64_t first, int64_t end),
+                  const void *context) {
+#pragma omp parallel for schedule(dynamic)
+  for (int64_t i = 0; i < (count + each - 1) / each; i++)
+    part(context, i * each, i * each + each < count ? i * each + each : count);
+}
+
 void lab_fill(LabType type, void *h_values, int64_t count, uint64_t seed) {
 #pragma omp parallel for
   for (int64_t pair = 0; pair < (count + 1) / 2; pair++) {
@@ -248,13 +256,20 @@ static cudaError_t inspect(const LabArrays *a, int block, const char **outside) 
   return cudaSuccess;
 }
 
-bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, const char **outside,
-                      Error *error) {
-  const int out = LAB_OUT + (rung->pageable ? LAB_PAGEABLE : 0);
+bool lab_arrays_inspect(const LabArrays *arrays, const char **outside, Error *error) {
   *outside = NULL;
   for (int b = 0; b < LAB_BLOCKS; b++)
     if (!cuda_done(inspect(arrays, b, outside), "fetching the guards", error)) return false;
-  return cuda_done(cudaMemcpy(arrays->h_out, copy_of(arrays, out, 0), arrays->blocks[out].bytes,
-                              cudaMemcpyDefault),
+  return true;
+}
+
+bool lab_arrays_fetch(const LabArrays *arrays, const LabRung *rung, int64_t first, int64_t count,
+                      Error *error) {
+  const int out = LAB_OUT + (rung->pageable ? LAB_PAGEABLE : 0);
+  const size_t width = (size_t)lab_width(arrays->topic, arrays->call.problem, -1),
+               start = (size_t)first * width;
+  return cuda_done(cudaMemcpy((uint8_t *)arrays->h_out + start,
+                              (const uint8_t *)copy_of(arrays, out, 0) + start,
+                              (size_t)count * width, cudaMemcpyDefault),
                    "fetching the output", error);
 }

@@ -47,7 +47,8 @@ static bool expect(LabArrays *a, Error *error) {
   if (!a->expected || !a->allowed)
     return error_set(error, "no memory for the expected output of %s at %s: give a smaller --size",
                      a->topic->name, lab_size_text(a->topic, a->call.size).text);
-#pragma omp parallel for schedule(dynamic)
+    /* The reference of a single range may itself use all cores (lab_in_parts). */
+#pragma omp parallel for schedule(dynamic) if (a->ranges > 1)
   for (int64_t i = 0; i < a->ranges; i++) {
     const LabRange range = range_of(a, i);
     a->problem->reference(&range);
@@ -67,13 +68,18 @@ static bool is_right(double got, double expected, double allowed) {
   return isinf(got) && fabs(expected) > FLT_MAX && signbit(got) == signbit(expected);
 }
 
-/* Returns the error in ulps. An ulp is float32's spacing at `expected` (2^-149 if subnormal). */
+/* Returns the error in ulps. An ulp is float32's spacing at `expected` (2^-149 if subnormal). It is
+   called for every output of every rung, where frexp() and ldexp() would take most of the time. */
 static double error_in_ulp(double got, double expected) {
-  if (!isfinite(got) || !isfinite(expected) || fabs(expected) > FLT_MAX) return 0;
-  int exponent;
-  frexp(expected, &exponent);
-  if (expected == 0 || exponent < FLT_MIN_EXP) exponent = FLT_MIN_EXP;
-  return fabs(got - expected) / ldexp(1, exponent - FLT_MANT_DIG);
+  static const uint64_t EXPONENT = (uint64_t)0x7ff << 52;
+  if (got == expected || !isfinite(got) || !(fabs(expected) <= FLT_MAX)) return 0;
+  uint64_t bits;
+  double power; /* the largest power of two that is not above |expected| */
+  memcpy(&bits, &expected, sizeof bits);
+  bits &= EXPONENT;
+  memcpy(&power, &bits, sizeof power);
+  const double ulp = FLT_EPSILON * power;
+  return fabs(got - expected) / (ulp > FLT_TRUE_MIN ? ulp : FLT_TRUE_MIN);
 }
 
 typedef struct {
@@ -97,7 +103,7 @@ static Verdict check(const LabArrays *a, const LabRung *rung) {
       const double got = element(a, r.first + k), ulp = error_in_ulp(got, r.expected[k]);
       if (found.wrong == INT64_MAX && !is_right(got, r.expected[k], r.allowed[k]))
         found = (Verdict){r.first + k, r.expected[k], got, r.allowed[k], found.ulp};
-      found.ulp = fmax(found.ulp, ulp);
+      if (ulp > found.ulp) found.ulp = ulp; /* fmax() would be a call */
     }
 #pragma omp critical
     {
@@ -151,10 +157,18 @@ static bool take_failure(const LabArrays *a, const LabRow *row, cudaError_t stat
   return true;
 }
 
+/* Copies the outputs that are checked to the host. Sampled ones can be few of billions. */
+static bool fetch(const LabArrays *a, const LabRung *rung, Error *error) {
+  if (!a->sampled) return lab_arrays_fetch(a, rung, 0, a->count, error);
+  for (int64_t i = 0; i < a->ranges; i++)
+    if (!lab_arrays_fetch(a, rung, first_of(a, i), a->length, error)) return false;
+  return true;
+}
+
 /* Judges the output of the row's latest run. `note` is the result of lab_watch. */
 static bool judge(const LabArrays *a, const LabRow *row, const ShortText *note, Error *error) {
   const char *outside;
-  if (!lab_arrays_fetch(a, row->rung, &outside, error)) return false;
+  if (!lab_arrays_inspect(a, &outside, error) || !fetch(a, row->rung, error)) return false;
   if (!outside && *note->text) outside = note->text;
   if (outside || row->rung->kind == LAB_PART) {
     if (outside)
