@@ -45,7 +45,7 @@ machine='{"case":"machine","device":"G"}'
 printf '%s\n' "$machine" '{"case":"table","topic":"t","rows":[]}' >strange
 printf '%s\n' "$machine" "$(grep '"case":"topic","topic":"softmax"' "$record")" \
   '{"case":"table","topic":"softmax","rows":[{"rung":"fast"}]}' >unknown
-cp "$results/fusion-h100.json" fusion.json # because $results may have blanks
+cp "$results/fusion-h200.json" fusion.json # because $results may have blanks
 refusals 1 all <<END
 cannot open none|--from none
 line 1: it is too long|--from /dev/zero
@@ -132,7 +132,7 @@ case_ 'pages have the tables of the record, and a picture is drawn of another'
 cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
-is_png docs/results/fusion-h100.png
+is_png docs/results/fusion-h200.png
 is_png docs/results/copy-patterns-h100.png
 
 case_ 'what a page reads aloud stands in the kernels'
