@@ -37,7 +37,9 @@ static const OptionRow rows[] = {
 static const OptionTable table = {
     .program = "mlp-exercise",
     .usage = "Usage: mlp-exercise [OPTION]...\n"
-             "Checks kernels/exercise.cu on hidden shapes, measures it, prints a scorecard.\n",
+             "Checks functions on hidden shapes, measures them, prints a scorecard. A program\n"
+             "scores one file: mlp-exercise is for kernels/exercise.cu, mlp-transformer and\n"
+             "mlp-warmup are for kernels/class/transformer.cu and kernels/class/warmup.cu.\n",
     .notes = "Exit status: 0 if all functions are right and fused, 1 if one is wrong or\n"
              "the work could not be done, 2 for wrong usage, 3 if there is no GPU to run on,\n"
              "4 if all are right and not all are fused.\n",

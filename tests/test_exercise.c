@@ -3,6 +3,8 @@
 #include "exercise/exercise.h"
 
 #include <math.h>
+#include <string.h>
+
 #include "support/test.h"
 
 TEST(shapes_are_small_and_large) {
@@ -71,4 +73,80 @@ TEST(a_kernel_is_fused_if_bytes_move_once_and_threads_share_the_work) {
   s.call.launches = 2;
   assert_string_equal(exercise_not_fused(&s).text,
                       "it launches 2 kernels; to begin: make exercise ONLY=1 HINT=1");
+}
+
+/* Sets the values of a problem's array. */
+static void set(ExerciseProblem *p, int name, const float *values) {
+  memcpy(p->array[name].given, values, exercise_bytes(&p->array[name]));
+}
+
+static double expected(ExerciseProblem *p, int name, int i) {
+  return p->array[name].expected[i];
+}
+
+/* Results by hand, since everything else is compared with these loops. */
+TEST(the_transformer_is_expected_as_the_papers_say) {
+  const ExerciseShape shape = {.rows = 1, .in = 1, .out = 2, .end = 1};
+  ExerciseProblem p = exercise_problem(TRANSFORMER_GELU, shape, 1);
+  set(&p, ARRAY_X, (float[]){1, -3}), set(&p, ARRAY_B, (float[]){0, 1});
+  exercise_expect(&p);
+  assert_true(fabs(expected(&p, ARRAY_Y, 0) - 0.8413447461) < 1e-9); /* Phi(1) */
+  assert_true(fabs(expected(&p, ARRAY_Y, 1) + 2 * 0.0227501319) < 1e-9);
+  exercise_free(&p);
+
+  p = exercise_problem(TRANSFORMER_RESIDUAL, shape, 1);
+  set(&p, ARRAY_X, (float[]){1000, 1}), set(&p, ARRAY_R, (float[]){24, 1027});
+  set(&p, ARRAY_GAIN, (float[]){1, 2}), set(&p, ARRAY_B, (float[]){0, 5});
+  exercise_expect(&p);
+  assert_true(expected(&p, ARRAY_Z, 0) == 1024 && expected(&p, ARRAY_Z, 1) == 1028);
+  assert_true(fabs(expected(&p, ARRAY_Y, 0) + 2 / sqrt(4.00001)) < 1e-9);
+  assert_true(fabs(expected(&p, ARRAY_Y, 1) - 4 / sqrt(4.00001) - 5) < 1e-9);
+  exercise_free(&p);
+
+  p = exercise_problem(TRANSFORMER_ADAM, shape, 1); /* step 1 */
+  set(&p, ARRAY_W, (float[]){1, 2}), set(&p, ARRAY_G, (float[]){0.5f, -1e-8f});
+  set(&p, ARRAY_M, (float[]){0, 0}), set(&p, ARRAY_V, (float[]){0, 0});
+  exercise_expect(&p);
+  assert_true(fabs(expected(&p, ARRAY_M, 0) - 0.05) < 1e-6);
+  assert_true(fabs(expected(&p, ARRAY_V, 0) - 0.00025) < 1e-6);
+  assert_true(fabs(expected(&p, ARRAY_W, 0) - 0.95) < 1e-6);  /* the rate, whatever the gradient */
+  assert_true(fabs(expected(&p, ARRAY_W, 1) - 2.025) < 1e-6); /* half of it: epsilon is as large */
+  exercise_free(&p);
+}
+
+/* Computes the problem's norm in float32, with the variance as E[x^2] - E[x]^2 or in two passes. */
+static void norm(ExerciseProblem *p, bool one_pass) {
+  const float *gain = p->array[ARRAY_GAIN].given, *b = p->array[ARRAY_B].given;
+  const int n = p->shape.out;
+  for (int r = 0; r < p->shape.rows; r++) {
+    const float *x = (const float *)p->array[ARRAY_X].given + (size_t)r * (size_t)n;
+    float *y = (float *)p->array[ARRAY_Y].got + (size_t)r * (size_t)n, mean = 0, square = 0;
+    for (int c = 0; c < n; c++) mean += x[c];
+    mean /= (float)n;
+    const float centre = one_pass ? 0 : mean;
+    for (int c = 0; c < n; c++) square += (x[c] - centre) * (x[c] - centre);
+    const float variance = square / (float)n - (one_pass ? mean * mean : 0);
+    for (int c = 0; c < n; c++) y[c] = gain[c] * (x[c] - mean) / sqrtf(variance + 1e-5f) + b[c];
+  }
+}
+
+/* Every shape with a row near 1024 finds the one-pass variance, and two passes are always right. */
+TEST(a_variance_of_one_pass_is_found_in_float32) {
+  int found = 0, of = 0;
+  for (uint64_t seed = 0; seed < 3; seed++)
+    for (int i = 0; i < EXERCISE_SHAPES; i++) {
+      ExerciseProblem p = exercise_problem(TRANSFORMER_NORM, exercise_shape(seed, i), seed + 1);
+      const ExerciseCall call = {.moved_bytes = NAN};
+      ExerciseScore two = {0}, one = {0};
+      exercise_expect(&p);
+      norm(&p, false);
+      exercise_judge(&p, &call, false, &two);
+      assert_string_equal(two.wrong, "");
+      norm(&p, true);
+      exercise_judge(&p, &call, false, &one);
+      if (p.shape.rows >= 4 && p.shape.out > 1) of++, found += *one.wrong != '\0';
+      exercise_free(&p);
+    }
+  assert_true(of > 20);
+  assert_int_equal(found, of);
 }

@@ -6,6 +6,10 @@
 #pragma weak launch_exercise_softmax
 #pragma weak launch_exercise_loss
 #pragma weak launch_exercise_update
+#pragma weak launch_transformer_gelu
+#pragma weak launch_transformer_norm
+#pragma weak launch_transformer_residual
+#pragma weak launch_transformer_adam
 #pragma weak launch_warmup_map
 #pragma weak launch_warmup_index
 #pragma weak launch_warmup_reverse
@@ -29,6 +33,14 @@ CALL(exercise_loss, d->batch, a[ARRAY_Z], a[ARRAY_LARGEST], a[ARRAY_SUM], a[ARRA
      s->out, (RowResults){a[ARRAY_LOSS], a[ARRAY_CORRECT]})
 CALL(exercise_update, d->batch, (UpdateRule){EXERCISE_MOMENTUM, d->problem->weight_decay}, d->layer,
      a[ARRAY_DW], a[ARRAY_DB])
+CALL(transformer_gelu, a[ARRAY_X], a[ARRAY_B], a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(transformer_norm, a[ARRAY_X], a[ARRAY_GAIN], a[ARRAY_B], a[ARRAY_MEAN], a[ARRAY_SCALE],
+     a[ARRAY_Y], s->rows, s->out)
+CALL(transformer_residual, a[ARRAY_X], a[ARRAY_R], a[ARRAY_GAIN], a[ARRAY_B], a[ARRAY_MEAN],
+     a[ARRAY_SCALE], a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(transformer_adam, a[ARRAY_G], a[ARRAY_M], a[ARRAY_V], a[ARRAY_W], a[ARRAY_MH], a[ARRAY_VH],
+     (size_t)s->rows *(size_t)s->out, EXERCISE_RATE, EXERCISE_BETA1, EXERCISE_BETA2,
+     EXERCISE_EPSILON, exercise_step(s))
 CALL(warmup_map, a[ARRAY_Z], a[ARRAY_Y], s->rows * s->out)
 CALL(warmup_index, a[ARRAY_Z], a[ARRAY_B], a[ARRAY_Y], s->rows, s->out)
 CALL(warmup_reverse, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
@@ -41,10 +53,18 @@ CALL(warmup_copy, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
 static const struct {
   cudaError_t (*call)(const ExercisePlaced *, cudaStream_t);
   void (*linked)(void); /* the student's function; NULL if this program does not have it */
-} rows[TASKS] = {[TASK_FORWARD] = ROW(exercise_forward), [TASK_SOFTMAX] = ROW(exercise_softmax),
-                 [TASK_LOSS] = ROW(exercise_loss),       [TASK_UPDATE] = ROW(exercise_update),
-                 [WARMUP_MAP] = ROW(warmup_map),         [WARMUP_INDEX] = ROW(warmup_index),
-                 [WARMUP_REVERSE] = ROW(warmup_reverse), [WARMUP_SUM] = ROW(warmup_sum),
+} rows[TASKS] = {[TASK_FORWARD] = ROW(exercise_forward),
+                 [TASK_SOFTMAX] = ROW(exercise_softmax),
+                 [TASK_LOSS] = ROW(exercise_loss),
+                 [TASK_UPDATE] = ROW(exercise_update),
+                 [TRANSFORMER_GELU] = ROW(transformer_gelu),
+                 [TRANSFORMER_NORM] = ROW(transformer_norm),
+                 [TRANSFORMER_RESIDUAL] = ROW(transformer_residual),
+                 [TRANSFORMER_ADAM] = ROW(transformer_adam),
+                 [WARMUP_MAP] = ROW(warmup_map),
+                 [WARMUP_INDEX] = ROW(warmup_index),
+                 [WARMUP_REVERSE] = ROW(warmup_reverse),
+                 [WARMUP_SUM] = ROW(warmup_sum),
                  [WARMUP_COPY] = ROW(warmup_copy)};
 
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {

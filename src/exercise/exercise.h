@@ -20,6 +20,10 @@ enum {
   TASK_SOFTMAX,
   TASK_LOSS,
   TASK_UPDATE,
+  TRANSFORMER_GELU,
+  TRANSFORMER_NORM,
+  TRANSFORMER_RESIDUAL,
+  TRANSFORMER_ADAM,
   WARMUP_MAP,
   WARMUP_INDEX,
   WARMUP_REVERSE,
@@ -34,7 +38,8 @@ enum {
 /* clang-format off */
 enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST,
        ARRAY_SUM, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW, ARRAY_VB, ARRAY_DW,
-       ARRAY_DB, ARRAYS };
+       ARRAY_DB, ARRAY_R, ARRAY_GAIN, ARRAY_MEAN, ARRAY_SCALE, ARRAY_G, ARRAY_M, ARRAY_V, ARRAY_MH,
+       ARRAY_VH, ARRAYS };
 /* clang-format on */
 
 /* What a task does with an array. The least bytes count a value once if it is INPUT or RESULT and
@@ -68,13 +73,14 @@ extern const ExerciseTaskRow exercise_tasks[TASKS];
 /* A set of tasks is a file of kernels, for which `make NAME` scores all functions. */
 typedef struct {
   const char *name;   /* the functions are named launch_NAME_TASK */
+  const char *target; /* what is given to make to score the set */
   ExerciseTask first; /* the tasks of a set follow each other */
   int count;
   bool graded; /* true if functions earn points for fused kernels; false if they only have to ask
                   for less than twice the least bytes */
 } ExerciseSet;
 
-enum { EXERCISE_SETS = 2 };
+enum { EXERCISE_SETS = 3 };
 extern const ExerciseSet exercise_sets[EXERCISE_SETS];
 
 /* Returns the set to which the task belongs. */
@@ -111,11 +117,18 @@ typedef struct {
   int rows, in, out; /* for softmax and loss, out is the number of classes and in is 1 */
   bool relu;
   int first, end; /* the step's rows are at positions first .. min(first + rows, end) - 1 */
-  int logits;     /* selects the range of the logits (give_logits) */
+  int logits;     /* selects the range of the logits (give_logits) and of other inputs */
 } ExerciseShape;
 
 /* The update's momentum and learning rate. */
 static const float EXERCISE_MOMENTUM = 0.9f, EXERCISE_RATE = 0.05f;
+
+/* Adam's coefficients. Its rate is EXERCISE_RATE, too. */
+static const float EXERCISE_BETA1 = 0.9f, EXERCISE_BETA2 = 0.999f, EXERCISE_EPSILON = 1e-8f;
+/* Returns the number of Adam's step, counted from 1. */
+static inline int exercise_step(const ExerciseShape *shape) {
+  return 1 + shape->logits * shape->logits;
+}
 
 struct ExerciseProblem {
   ExerciseTask task;

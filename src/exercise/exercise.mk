@@ -26,9 +26,11 @@ STUDENT_CXX := $(or $(shell for c in clang++ $(foreach n,22 21 20 19 18 17 16 15
 STUDENTS := -fno-exceptions -fno-finite-loops -fstack-clash-protection -fsanitize=integer-divide-by-zero -Wno-everything -Werror=vla -Werror=gnu-label-as-value \
             $(if $(filter x86_64,$(shell uname -m)),-fsanitize=function)
 
-# The command line sets these variables, the environment none. SUBMISSION is what is scored, SEALED the folder of its
-# build: scripts/grade_all.sh sets both for each submission. ON is below.
-SUBMISSION = kernels/exercise.cu
+# The command line sets these variables, the environment none. SET is what `make exercise` and `make grade-all` score.
+# SUBMISSION is scored instead of the set's file, SEALED is the folder of its build: scripts/grade_all.sh sets both for
+# each submission. ON is below.
+SET        = exercise
+SUBMISSION =
 SEALED     = $(BUILD)
 WARMUP     = kernels/class/warmup.cu
 GRADE      =
@@ -46,9 +48,11 @@ $(if $(ARCH_$(GPU)),,$(error GPU=$(GPU): the emulator can be an H100, A100 or T4
 
 # The sets of tasks, as in src/exercise/tasks.c, and the file of each. A program scores one set, so that a mistake in one
 # file does not keep the others from being scored. Its name is mlp-SET-emulator or mlp-SET-gpu.
-SETS := exercise warmup
-FILE_exercise = $(SUBMISSION)
-FILE_warmup   = $(WARMUP)
+SETS := exercise transformer warmup
+$(if $(filter $(SET),exercise transformer),,$(error SET=$(SET): the sets are exercise and transformer; for the warm-ups: make warmup))
+FILE_exercise    = $(or $(if $(filter exercise,$(SET)),$(SUBMISSION)),kernels/exercise.cu)
+FILE_transformer = $(or $(if $(filter transformer,$(SET)),$(SUBMISSION)),kernels/class/transformer.cu)
+FILE_warmup      = $(WARMUP)
 SEALED_EMULATOR  := $(SETS:%=$(SEALED)/sealed_%_emulator.o)
 SEALED_GPU       := $(SETS:%=$(SEALED)/sealed_%_gpu.o)
 SCORERS_EMULATOR := $(SETS:%=$(SEALED)/mlp-%-emulator)
@@ -72,7 +76,8 @@ LAUNCHES := cudaLaunchKernel __cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCo
 
 # Scores on a GPU if there are a GPU and nvcc, otherwise on the emulator.
 ON = $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg),$(if $(NVCC),gpu,emulator),emulator)
-SCORER = $(SEALED)/mlp-$@-$(ON)
+SET_OF = $(if $(filter exercise,$@),$(SET),$@)
+SCORER = $(SEALED)/mlp-$(SET_OF)-$(ON)
 ifneq ($(if $(NVCC),,$(filter $(SCORERS_GPU),$(MAKECMDGOALS))),)
 $(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
 endif
@@ -82,13 +87,13 @@ HOW_TO_SCORE = $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(filter emulator,$(
 # Status 4 says that all is right but not all is fused, which is no error.
 SCORE = $(SCORER) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
 # Grades a folder of submissions. An entry is a file, or a folder with one file.
-grade-all: $(BUILD)/mlp-exercise-emulator
+grade-all: $(BUILD)/mlp-$(SET)-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
-	  SEED='$(if $(SEED_GIVEN),$(SEED))' GPU=$(GPU) scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
+	  SEED='$(if $(SEED_GIVEN),$(SEED))' GPU=$(GPU) SET=$(SET) scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
 
 # HINT=N prints the Nth hint of each function, or of function ONLY.
 HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
           on && ours { print f ": " $$0 } /\*\/$$/ { on = 0 } END { told() } \
           function told() { if (ours && c < n) print f ": has " c (c == 1 ? " hint" : " hints") }' \
-          $(FILE_$@),:)
+          $(FILE_$(SET_OF)),:)

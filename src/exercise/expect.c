@@ -72,20 +72,14 @@ void give_classes(ExerciseProblem *p, uint64_t seed) {
   give_labels(p, seed + 1); /* our softmax kernel also reads labels */
 }
 
-/* The relative error of a float32 operation is at most ROUNDING. So the error of a sum of n
-   products, in any order, is at most n ROUNDING times the sum of the products' absolute values. The
-   allowed errors below are such bounds. A forgotten term has a far larger effect. */
-static const double ROUNDING = 0x1p-24;
-
-/* Returns the given values in float64, or their absolute values if `magnitude`. */
-static double *doubles_of(const ExerciseArray *a, bool magnitude) {
+double *doubles_of(const ExerciseArray *a, bool magnitude) {
   double *values = reference_zeros(count_of(a), sizeof *values);
   reference_to_double(a->given, count_of(a), values);
   for (size_t i = 0; magnitude && i < count_of(a); i++) values[i] = fabs(values[i]);
   return values;
 }
 
-static void expect_from(ExerciseArray *a) {
+void expect_from(ExerciseArray *a) {
   a->expected = reference_zeros(count_of(a), sizeof *a->expected);
   a->allowed = reference_zeros(count_of(a), sizeof *a->allowed);
 }

@@ -4,6 +4,16 @@
 
 #include "exercise/exercise.h"
 
+/* The relative error of a float32 operation is at most ROUNDING. So the error of a sum of n
+   products, in any order, is at most n ROUNDING times the sum of the products' absolute values. The
+   allowed errors are such bounds. A forgotten term has a far larger effect. */
+static const double ROUNDING = 0x1p-24;
+
+/* Returns the given values in float64, or their absolute values if `magnitude`. */
+double *doubles_of(const ExerciseArray *array, bool magnitude);
+/* Allocates expected values and allowed errors, all 0. */
+void expect_from(ExerciseArray *array);
+
 /* Fills every input with values uniform in [-1, 1). */
 void give_uniform(ExerciseProblem *problem, uint64_t seed);
 /* Fills the logits z and, for the loss, labels and order. */
@@ -19,6 +29,15 @@ void expect_softmax(ExerciseProblem *problem);
 void expect_loss(ExerciseProblem *problem);
 /* Weights, biases and their momenta after an update. */
 void expect_update(ExerciseProblem *problem);
+
+/* The set `transformer` (transformer.c). kernels.h says what each function computes. */
+void give_gelu(ExerciseProblem *problem, uint64_t seed);
+void give_rows(ExerciseProblem *problem, uint64_t seed);
+void give_adam(ExerciseProblem *problem, uint64_t seed);
+void expect_gelu(ExerciseProblem *problem);
+void expect_norm(ExerciseProblem *problem);
+void expect_residual(ExerciseProblem *problem);
+void expect_adam(ExerciseProblem *problem);
 
 /* The warm-up. kernels.h says what each function computes. */
 void expect_map(ExerciseProblem *problem);

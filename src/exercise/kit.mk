@@ -6,8 +6,9 @@
 #   ... GRADE=results.json      with points, as Gradescope reads them; on shapes nobody knows
 #   ... HINT=2                  the second hint for each function
 #   ... ONLY=2 SHAPE=5x7        function 2 alone, on 5 rows of 7 classes; of 1 and 4: 5x7x3
+#   make exercise SET=transformer   score kernels/class/transformer.cu, a second set of four functions; ... as above
 #   make warmup                 score kernels/class/warmup.cu, five small kernels to repair first
-#   make grade-all FROM=folder CSV=points.csv    every submission in a folder
+#   make grade-all FROM=folder CSV=points.csv    every submission in a folder; ... SET=transformer
 #
 # It needs g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:
 #   sudo apt-get install g++ clang make libjansson-dev libseccomp-dev
@@ -31,7 +32,9 @@ help:
 
 include src/exercise/exercise.mk
 
-$(SETS): %: $(SEALED)/mlp-%-$(ON)
+exercise: $(SEALED)/mlp-$(SET)-$(ON)
+warmup: $(SEALED)/mlp-warmup-$(ON)
+exercise warmup:
 	@$(HINTS)
 	@$(SCORE)
 
@@ -61,6 +64,6 @@ $(BUILD)/%.o: %.cpp
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: help $(SETS) grade-all clean
+.PHONY: help exercise warmup grade-all clean
 .DELETE_ON_ERROR:
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -204,7 +204,7 @@ ShortText exercise_not_fused(const ExerciseScore *score) {
   const ExerciseSet *set = exercise_set_of(score->task);
   if (call->launches != 1)
     return text_format("it launches %d kernels; to begin: make %s ONLY=%d HINT=1", call->launches,
-                       set->name, exercise_number(score->task));
+                       set->target, exercise_number(score->task));
   if (!set->graded) {
     if (32 * (double)call->counts.sectors < 2 * least) return (ShortText){""};
     return text_format("it asks for more bytes than it needs");

@@ -121,7 +121,8 @@ ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
       fprintf(file, "\n%d, %s:\n%s", exercise_number(s->task),
               s->right ? "what costs most" : "what was found", s->told);
   if (sum.fused < count)
-    fprintf(file, "\nHints for each function: make %s HINT=1, then HINT=2 and so on.\n", set->name);
+    fprintf(file, "\nHints for each function: make %s HINT=1, then HINT=2 and so on.\n",
+            set->target);
   fprintf(file, "\n%d of %d right, %d of %d fused\n", sum.right, count, sum.fused, count);
   return sum;
 }
