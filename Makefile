@@ -11,6 +11,7 @@ PART     = all               # for make gpu-check and gpu-bench: the parts to ru
 EPOCHS   = 10                # for make run: number of epochs
 SEED     = 1                 # for make exercise (random if it grades), make soak and make mutants
 GRADE    =                   # for make exercise: a file for the points; see docs/teaching
+VARIANT  =                   # for make student-kit: any word; it draws constants that our answers do not have
 TOPIC    = softmax           # for make profile: a topic of the lab
 RUNGS    =                   # for make profile: only these rungs of TOPIC
 SECONDS  = 60                # for make fuzz: time for each harness
@@ -293,16 +294,16 @@ docs: setup                 ## write tables and pictures of the records in docs/
 include src/exercise/exercise.mk
 
 # Fails unless all functions are right: mlp-exercise's exit status says so.
-exercise:                   ## check and score what you made of kernels/exercise.cu: docs/exercise.md
+exercise:                   ## check and score what you made of kernels/exercise.cu, or of SET=transformer: docs/exercise.md
 warmup:                     ## check and score what you made of kernels/class/warmup.cu
-grade-all:                  ## for the teacher: grade all files of folder FROM, write CSV
-$(SETS): setup
+grade-all:                  ## for the teacher: grade all files of folder FROM, for SET, write CSV
+exercise warmup: setup
 	@$(BUILD_ON_EVERY_CORE) $(SCORER)
 	@$(HINTS)
 	@$(SCORE)
 
 student-kit:                ## for the teacher: make build/student-kit/ and .tar.gz, without answers
-	@scripts/student_kit.sh $(BUILD)
+	@scripts/student_kit.sh $(BUILD) '$(VARIANT)'
 
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
 	@scripts/download_mnist.sh

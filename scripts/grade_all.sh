@@ -3,7 +3,7 @@
 # processors. An entry of FROM is a .cu file, an archive, or a folder such as a clone of the kit. CSV gets a line for every
 # entry, graded or not: name, points, the points of each function, and what is wrong. A folder named like the CSV without
 # .csv gets NAME.json, the scorecard, and NAME.txt, what the grader printed or why it did not run. SEED gives all
-# submissions the same shapes.
+# submissions the same shapes. SET is exercise or transformer.
 set -euo pipefail
 export LC_ALL=C # names are bytes, in whatever alphabet
 cd "$(dirname "$0")/.."
@@ -11,6 +11,11 @@ cd "$(dirname "$0")/.."
 MOST_FILES=5000 MOST_SOURCES=200 MOST_KB=256 MOST_SECONDS=20 # of an archive: all files, .cu files, KB of each, time
 ARCHIVE='\.(zip|7z|rar|tar|tgz|txz|tar\.(gz|xz|bz2|zst))$'
 SOURCE='\.cu(\.txt)?$'
+SET=${SET:-exercise}
+[ "$SET" = exercise ] && HANDED_OUT=kernels/exercise.cu || HANDED_OUT=kernels/class/$SET.cu
+mapfile -t FUNCTIONS < <(sed -nE "s/^cudaError_t launch_${SET}_([a-z_]+).*/\1/p" kernels/kernels.h)
+NO_POINTS=$(printf '0%.0s,' 0 "${FUNCTIONS[@]}") NO_POINTS=${NO_POINTS%,}
+[ "$SET" = exercise ] && OTHER_SET=transformer.cu || OTHER_SET=exercise.cu # a clone of the kit has it, too
 shopt -s nocasematch
 
 # unpack ARCHIVE FOLDER unpacks the .cu files. bsdtar writes neither outside of FOLDER nor through links. If it fails,
@@ -43,8 +48,8 @@ unpack() {
 }
 
 # choose FOLDER sets $chosen to the file to grade, relative to FOLDER: kernels/exercise.cu, else exercise.cu, both as near
-# to FOLDER as possible; else the only .cu file; else the only .cu.txt file, since browsers add .txt. Otherwise $chosen is
-# empty and $reason says why. $skipped lists the other files.
+# to FOLDER as possible; else the only .cu file; else the only .cu.txt file, since browsers add .txt. (For another SET,
+# $HANDED_OUT and $SET.cu.) Otherwise $chosen is empty and $reason says why. $skipped lists the other files.
 choose() {
   local path name root rank depth best=999 others=() ties=()
   chosen='' skipped='' archives=()
@@ -59,15 +64,18 @@ choose() {
     elif [[ $name = warmup.cu ]]; then
       skipped+="; skipped $path, the warm-up"
       continue
+    elif [[ $name = "$OTHER_SET" ]]; then
+      skipped+="; skipped $path, which is not of SET=$SET"
+      continue
     elif [[ $name =~ $ARCHIVE ]]; then
       archives+=("$path")
       continue
     elif [[ ! $name =~ $SOURCE ]]; then
       others+=("$path")
       continue
-    elif [[ /$path = */kernels/exercise.cu ]]; then
-      root=${root%[kK][eE][rR][nN][eE][lL][sS]/} rank=0
-    elif [[ $name = exercise.cu ]]; then
+    elif [[ /$path = */$HANDED_OUT ]]; then
+      root=${path:0:${#path}-${#HANDED_OUT}} rank=0
+    elif [[ $name = "$SET.cu" ]]; then
       rank=1
     else
       root='' rank=8
@@ -105,10 +113,10 @@ listed() {
 }
 
 copy() { # FILE OWN
-  head -c $((MOST_KB * 1024 + 1)) <"$1" >"$2/exercise.cu" || reason="cannot be read: $1"
+  head -c $((MOST_KB * 1024 + 1)) <"$1" >"$2/$SET.cu" || reason="cannot be read: $1"
 }
 
-# find_source ENTRY OWN copies the entry's file to grade to OWN/exercise.cu. Otherwise $reason says why there is none.
+# find_source ENTRY OWN copies the entry's file to grade to OWN/$SET.cu. Otherwise $reason says why there is none.
 find_source() {
   local name=${1##*/}
   reason='' skipped='' chosen=''
@@ -131,6 +139,8 @@ find_source() {
     reason='is skipped, because it is not a file or a folder'
   elif [[ $name = warmup.cu ]]; then
     reason='is skipped, because the warm-up has no points'
+  elif [[ $name = "$OTHER_SET" ]]; then
+    reason="is skipped, because it is not of SET=$SET"
   elif [[ $name =~ $ARCHIVE ]]; then
     unpack_and_choose "$1" "$2"
   elif [[ $name =~ $SOURCE ]]; then
@@ -166,7 +176,7 @@ row() { # NAME POINTS SAID
 
 if [ "${1-}" = --one ]; then # --one NUMBER ENTRY NAME
   number=$2 entry=$3 name=$4 own=$GRADING/$2 card=$CARDS/$4 status=none
-  grader=$own/mlp-exercise-emulator
+  grader=$own/mlp-$SET-emulator
   [ ${#name} -le 240 ] || card=$CARDS/$number
   mkdir -p "$own"
   rm -f "$card.json"
@@ -174,7 +184,7 @@ if [ "${1-}" = --one ]; then # --one NUMBER ENTRY NAME
   if [ -n "$reason" ]; then
     echo "$reason" >"$own/said"
   else
-    make -s ON=emulator SETUP=0 GPU="$GPU" SUBMISSION="$own/exercise.cu" SEALED="$own" "$grader" 2>&1 | grep -v '^make' >"$own/said" || true
+    make -s ON=emulator SETUP=0 GPU="$GPU" SET="$SET" SUBMISSION="$own/$SET.cu" SEALED="$own" "$grader" 2>&1 | grep -v '^make' >"$own/said" || true
   fi
   if [ -x "$grader" ]; then
     status=0
@@ -183,17 +193,17 @@ if [ "${1-}" = --one ]; then # --one NUMBER ENTRY NAME
   # A submission gets points only if the grader ended by itself, with status 0, 1 or 4.
   if [[ $status = [014] && -f $card.json ]]; then
     points=$(sed -nE 's/^ *"score": ([0-9.]+),?$/\1/p' "$card.json" | paste -sd,)
-    said=$(grep -aE '^[1-4] is wrong' "$own/said" | head -n 1 || true)
+    said=$(grep -aE '^[0-9]+ is wrong' "$own/said" | head -n 1 || true)
   else
     rm -f "$card.json"
-    points=0,0,0,0,0
+    points=$NO_POINTS
     said=$(grep -av '^$' "$own/said" | head -n 1 || true)
     [ "$status" = none ] || said="the grader ended with status $status: $said"
   fi
   {
     [ -z "$chosen" ] || printf '%s\n\n' "Graded is $chosen$skipped."
     cat "$own/said"
-    printf '\nPoints: %s of 100 (forward, softmax, loss, update: %s)\n' "${points%%,*}" "${points#*,}"
+    printf '\nPoints: %s of 100 (%s: %s)\n' "${points%%,*}" "$(listed "${FUNCTIONS[@]}")" "${points#*,}"
   } >"$card.txt"
   row "$name" "$points" "$said" | tee "$GRADING/$number.row"
   rm -rf "$own"
@@ -236,7 +246,7 @@ for i in ${entries[@]+"${!entries[@]}"}; do
   printf '%04d\0%s\0%s\0' "$i" "${entries[i]}" "${names[i]}"
 done | xargs -0 -r -n 3 -P "$(nproc)" scripts/grade_all.sh --one
 {
-  echo 'name,points,forward,softmax,loss,update,what is wrong'
+  echo "name,points,$(IFS=,; echo "${FUNCTIONS[*]}"),what is wrong"
   for i in ${entries[@]+"${!entries[@]}"}; do
     own=$GRADING/$(printf '%04d' "$i").row
     if [ -s "$own" ]; then cat "$own"; else row "${names[i]}" 0,0,0,0,0 'could not be graded: see what was printed'; fi

@@ -105,14 +105,15 @@ else
   printed 4 ''
 fi
 
+scored=kernels/exercise.cu # the file that scores() replaces
 # add_up succeeds if the first line of standard input is the sum of the other lines.
 add_up() { awk '{ rest += NR == 1 ? -$1 : $1 } END { exit rest > 1e-6 || rest < -1e-6 }'; }
 
-# scores SOURCE lets the kit score the file SOURCE. Writes a file named points: line 1 has the sum of the
-# points, each later line the points of one function.
+# scores SOURCE [SEED [ARGUMENT...]] lets the kit score the file SOURCE. Writes a file named points: line 1 has the sum of
+# the points, each later line the points of one function. Arguments are make's.
 scores() {
-  cp "$1" "$kit/kernels/exercise.cu"
-  makes SEED=5 GRADE=r.json exercise
+  cp "$1" "$kit/$scored"
+  makes SEED="${2-5}" GRADE=r.json exercise "${@:3}"
   value score "$kit/r.json" >points
   add_up <points
   [ "$(grep -cE '^      "(name|output)": ".*"' "$kit/r.json")" = 8 ]
@@ -260,6 +261,99 @@ echo 'int x = ;' >"$kit/kernels/exercise.cu" # has nothing to do with the warm-u
 makes warmup
 printed 1 '^5 of 5 right, 5 of 5 fused$' || die "$(cat out)"
 cp "$handed_out" "$kit/kernels/"
+
+scored=kernels/class/transformer.cu second=(5 SET=transformer)
+case_ 'the second set: what is handed out is right, has no points, and begins with its own hints'
+if [ "$(grep -c '<<<' "$TOP/$scored")" != 13 ]; then
+  skip_ "$scored is not as it is handed out"
+else
+  scores "$TOP/$scored" "${second[@]}"
+  [ $status = 0 ] || die "$(cat out)"
+  printed 1 '^4 of 4 right, 0 of 4 fused$'
+  printed 1 '^3 residual +right +no +4 +1.03 +1.80 '
+  printed 1 '^2 is not fused: it launches 3 kernels; to begin: make exercise SET=transformer ONLY=2 HINT=1$'
+  [ "$(sort -u points)" = 0.0 ] || die "$(cat points)"
+  makes SET=transformer ONLY=4 SHAPE=2x3 HINT=1 exercise
+  printed 1 '^4:    HINT   Every weight has one owner'
+fi
+
+case_ 'the second set: our answers have all points, at three seeds'
+scores "$second_answers" "${second[@]}"
+for seed in 6 7 8; do
+  [ "$(paste -sd' ' points)" = '100.0 25.0 25.0 25.0 25.0' ] || die "$(cat out points)"
+  "$kit/build/mlp-transformer-emulator" --seed $seed --grade "$kit/r.json" >out
+  printed 1 '^4 of 4 right, 4 of 4 fused$'
+  value score "$kit/r.json" >points
+done
+
+case_ 'the second set: a variance of E[x^2] - E[x]^2, a gelu by tanh and an epsilon under the root are wrong'
+sed -e 's/count == 0.0f. return a;/count == 0.0f) return b;/' \
+  -e 's/^  const float apart = .*/  const float squares = a.squares + a.mean * a.mean * a.count + b.squares + b.mean * b.mean * b.count;/' \
+  -e 's/^  return {count, a.mean + .*/  const float mean = (a.mean * a.count + b.mean * b.count) \/ count; return {count, mean, fmaxf(squares - mean * mean * count, 0.0f)};/' \
+  -e 's/erff(z . 0.70710678f)/tanhf(0.79788456f * (z + 0.044715f * z * z * z))/' \
+  -e 's/sqrtf(v . left2) + eps/sqrtf(v \/ left2 + eps)/' "$second_answers" >mistaken.cu
+scores mistaken.cu "${second[@]}"
+printed 1 '^1 is wrong: y .row [0-9]+, column [0-9]+.: expected '
+printed 1 '^2 is wrong: y .row [0-9]+, column [0-9]+.: expected .* got .* wrong, in rows '
+printed 1 '^3 is wrong: y .row [0-9]+, column [0-9]+.: expected .* got .* wrong, in rows '
+printed 1 '^4 is wrong: w .row [0-9]+, column [0-9]+.: expected '
+[ "$(sort -u points)" = 0.0 ] || die "$(cat points)"
+
+case_ 'a kernel that reads z again, which it wrote, is not fused'
+sed '/void residual/,/^}/{/^  const float scale/,/^}/s/const float z = .*/const float z = d_z[first + c];/}' "$second_answers" >again.cu
+scores again.cu "${second[@]}"
+printed 1 '^3 is not fused: its kernel moves 1.25 times the least bytes, so values still go through memory$'
+[ "$(paste -sd' ' points)" = '85.0 25.0 25.0 10.0 25.0' ] || die "$(cat out points)"
+
+case_ 'a VARIANT changes all four functions: what is handed out is right, and our answers are wrong'
+(cd "$TOP" && scripts/student_kit.sh build/graded/variant autumn) >out
+header=kernels/class/transformer.h
+diff "$kit/$header" "$graded/variant/student-kit/$header" >out || true
+printed 5 '^> #define [A-Z_]+ [0-9.]+f$'
+cp "$graded/variant/student-kit/$header" "$kit/$header"
+rm -rf "$graded/variant"
+scores "$TOP/$scored" "${second[@]}"
+printed 1 '^4 of 4 right, 0 of 4 fused$'
+scores "$second_answers" "${second[@]}"
+printed 1 '^0 of 4 right, 0 of 4 fused$'
+[ "$(sort -u points)" = 0.0 ] || die "$(cat points)"
+cp "$TOP/$header" "$kit/$header"
+
+case_ 'the recipe for a task of the teacher: RMSNorm is handed out right, and our answers are wrong'
+cp "$TOP/$scored" "$kit/$scored"
+sed -n '/^### A task of your own/,/^## /s/^    \(sed .*\)/\1/p' "$TOP/docs/teaching/grading.md" >recipe
+[ "$(wc -l <recipe)" = 2 ]
+(cd "$kit" && bash -e "$OLDPWD/recipe")
+cp "$kit/$scored" rms.cu
+scores rms.cu "${second[@]}"
+printed 1 '^4 of 4 right, 0 of 4 fused$'
+scores "$second_answers" "${second[@]}"
+printed 1 '^2 of 4 right, 2 of 4 fused$'
+printed 1 '^2 is wrong: y '
+cp "$TOP/src/exercise/transformer.c" "$kit/src/exercise/"
+cp "$TOP/$scored" "$kit/$scored"
+
+case_ 'the second set is graded: a file, a kit in which it was edited, and a file of the first set'
+mkdir -p second/clone/kernels/class
+cp "$second_answers" second/anna.cu
+cp "$second_answers" second/clone/kernels/class/transformer.cu
+echo 'int x = ;' | tee second/clone/kernels/exercise.cu second/clone/kernels/class/warmup.cu second/exercise.cu >second/ben.cu
+makes grade-all SET=transformer SEED=5 FROM="$PWD/second" CSV="$PWD/seconds.csv"
+[ $status = 0 ] || die "$(cat out)"
+diff - seconds.csv <<'END' || die 'other points'
+name,points,gelu,norm,residual,adam,what is wrong
+"anna",100.0,25.0,25.0,25.0,25.0,""
+"ben",0,0,0,0,0,"kernels/class/transformer.cu:1:9: error: expected expression"
+"clone",100.0,25.0,25.0,25.0,25.0,""
+"exercise",0,0,0,0,0,"is skipped, because it is not of SET=transformer"
+END
+grep -q '^Graded is kernels/class/transformer.cu; skipped kernels/class/warmup.cu, the warm-up; skipped kernels/exercise.cu, which is not of SET=transformer.$' \
+  seconds/clone.txt || die "$(cat seconds/clone.txt)"
+makes exercise SET=scan
+[ $status = 2 ]
+printed 1 'SET=scan: the sets are exercise and transformer; for the warm-ups: make warmup'
+
+scored=kernels/exercise.cu
 
 case_ 'a class is graded at once: every entry is a row, with its name and why it was not graded'
 # To score our answers takes seconds. With TEST_QUICK, only eve has them; the clone and the archive have a mistake.

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # kit.sh uses variables of scenario.sh, and sets variables for scenarios
 # kit.sh FOLDER makes the student kit in build/FOLDER, for scenarios of the exercise. The next run reuses the files built
-# there, except those built from a student's kernels. If a compiler is missing, the scenario is skipped.
+# there, except those built from what scenarios edit. If a compiler is missing, the scenario is skipped.
 graded=$TOP/build/$1
 kit=$graded/student-kit
-handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu
+handed_out=$TOP/kernels/exercise.cu answers=$TOP/docs/teaching/answers/exercise.cu second_answers=$TOP/docs/teaching/answers/transformer.cu
 
 if ! command -v "${CXX:-g++}" >/dev/null || [ -z "$(command -v clang++ clang++-{14..22})" ]; then
   case_ 'the exercise'
@@ -21,4 +21,4 @@ mkdir -p "$graded"
 [ ! -d "$kit/build" ] || mv "$kit/build" "$graded/kept"
 (cd "$TOP" && scripts/student_kit.sh "build/$1") >out
 [ ! -d "$graded/kept" ] || mv "$graded/kept" "$kit/build"
-rm -rf "$kit"/build/sealed_*
+rm -rf "$kit"/build/sealed_* "$kit/build/emulated/src/exercise/transformer.o"
