@@ -124,6 +124,7 @@ Region *guarded_by(uintptr_t address); /* returns the array that follows the pag
    flag that says whether a static variable is initialised. */
 bool is_of_program(uintptr_t address);
 size_t static_shared_of(const void *kernel); /* bytes of the kernel's own __shared__ variables */
+std::string name_of_kernel(const void *kernel);
 void new_shared_memory(unsigned char *dynamic, size_t bytes); /* fills a block's memory with NaN */
 
 /* ---- the watch (watch.cpp) ------------------------------------------------------------------ */

@@ -41,6 +41,10 @@ void emulator_shared(size_t bytes);
 /* Sets the text that comes before the next output of a kernel's printf(). NULL turns output off. */
 void emulator_print(const char *heading);
 
+/* From now on, calls ended(kernel) after each launch, with the name of the kernel's function. NULL
+   ends this. */
+void emulator_after_launch(void (*ended)(const char *kernel));
+
 typedef struct {
   uint64_t launches, barriers;
   uint64_t threads; /* of the largest block whose kernel has no __launch_bounds__ */

@@ -409,6 +409,12 @@ static std::string refusal(const Call &of, const void *kernel) {
   return of.shared > most_shared ? "a block asks for too much shared memory" : "";
 }
 
+static void (*after_launch)(const char *kernel);
+
+void emulator_after_launch(void (*ended)(const char *kernel)) {
+  after_launch = ended;
+}
+
 cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(void *),
                          const void *arguments, size_t bytes, const void *kernel,
                          cudaStream_t stream) {
@@ -429,6 +435,7 @@ cudaError_t emulator_run(dim3 grid, dim3 block, size_t shared, void (*function)(
   failed = false;
   const bool good = at_once ? at_once->run(of) : run_blocks(of);
   meets = nullptr;
+  if (after_launch) after_launch(name_of_kernel(kernel).c_str());
   if (!good && !at_once) last_error = cudaErrorLaunchFailure;
   return good ? cudaSuccess : cudaErrorLaunchFailure;
 }

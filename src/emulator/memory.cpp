@@ -141,6 +141,15 @@ size_t static_shared_of(const void *kernel) {
   return bytes;
 }
 
+/* Leaves out namespaces, the types of a template and the parameters. */
+std::string name_of_kernel(const void *kernel) {
+  const auto function = functions.find((uintptr_t)kernel);
+  if (function == functions.end()) return "a kernel";
+  const std::string whole = name_of(function->second),
+                    name = whole.substr(0, whole.find_first_of("<("));
+  return name.substr(name.rfind(' ') + 1); /* a template's name begins with the type `void` */
+}
+
 /* Returns the variable at the address, or the nearest variable that ends before the address. */
 static decltype(variables)::value_type *variable_at(uintptr_t address) {
   for (const Range &range : {shared, data})
