@@ -194,7 +194,9 @@ LAB_EMULATOR := $(if $(EMULATOR),$(if $(filter 0,$(SANITIZE)),$(PLACE)/mlp-lab$(
 LAB_ON_EMULATOR := $(patsubst %.c,$(BUILD)/emulated/%.o,$(wildcard src/lab/*.c src/lab/emulated/*.c) \
                      $(addprefix src/lab/cuda/,arrays.c run.c)) \
                    $(patsubst %.cu,$(BUILD)/watched/%.o,$(filter-out %/math.cu %/math_fast.cu %/transfers.cu, \
-                     $(wildcard kernels/lab/*.cu))) $(EMULATOR)
+                     $(wildcard kernels/lab/*.cu)) $(addprefix kernels/,unfused.cu optimizer.cu state.cu \
+                     $(addprefix layer/,forward.cu head.cu softmax.cu backward.cu update.cu))) \
+                   $(patsubst %,$(BUILD)/emulated/src/engine/cuda/%.o,levels level_none level_layer) $(EMULATOR)
 LAB_TESTS := $(if $(NVCC),,$(LAB_EMULATOR:%=$(BUILD)/test_lab))
 EMULATED := $(if $(EMULATOR),$(filter-out %/calls.o,$(EMULATOR)) \
               $(BUILD)/tests/support/epoch_parts.o $(BUILD)/tests/support/schedules.o)

@@ -26,12 +26,14 @@ static const bool is_emulator = false;
 
 /* The options, and the state of a run. */
 typedef struct {
-  bool lists, device;
+  bool lists, device, levels;
   const char *topic; /* NULL means all topics */
   const char *problem, *size, *rung, *json, *plot, *from;
   bool check, markdown;
   enum { ON_GPU, ON_EMULATED } on;
-  LabSize parsed;         /* the value of --size */
+  HiddenSizes hidden; /* the hidden layers of 'levels'; a count of -1 means that none were given */
+  int batch;          /* the rows of a step of 'levels'; 0 means that none were given */
+  LabSize parsed;     /* the value of --size */
   Record known, measured; /* known: --from's record or all topics; measured: results of this run */
   bool wrong;             /* true if a rung is wrong or could not run */
 } Lab;
@@ -51,6 +53,10 @@ static const OptionRow rows[] = {
         "write the measurements as JSON objects, one per line", .file = FILE_OUTPUT, .lines = true),
     WORD("plot", "FILE", plot, FILE_OUTPUT, "draw the sweeps of a topic as a PNG picture"),
     ROW("markdown", NULL, NULL, option_yes_no, markdown, "print the tables as Markdown"),
+    ROW("hidden", "LIST", NULL, option_sizes, hidden,
+        "hidden layers of the network of 'levels' [300,100]"),
+    ROW("batch", "N", NULL, option_whole, batch, "rows of the training step of 'levels' [64]",
+        .low = 1, .high = 65536),
     WORD("from", "FILE", from, FILE_INPUT, "show what --json has written; needs no GPU"),
     OPTION_HELP,
     OPTION_VERSION};
@@ -61,12 +67,15 @@ static const OptionTable table = {
              "       mlp-lab all [OPTION]...\n"
              "       mlp-lab list [TOPIC]\n"
              "       mlp-lab device [OPTION]...\n"
+             "       mlp-lab levels --on emulator [OPTION]...\n"
              "Runs a ladder of kernels, each rung a small step from the last: checks each rung\n"
              "against a reference, times it, and compares it with the limits of this GPU and\n"
              "with a library.\n"
              "\n"
              "  list                     list the topics, or the problems and rungs of a TOPIC\n"
-             "  device                   show what this GPU can do, in theory and as measured\n",
+             "  device                   show what this GPU can do, in theory and as measured\n"
+             "  levels                   count what a training step asks of memory at each level\n"
+             "                           of fusion\n",
     .notes = "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
              "for wrong usage.\n",
     .rows = rows,
@@ -82,12 +91,14 @@ static const json_t *find_table(const Lab *lab, const char *rung, const char *pr
   return NULL;
 }
 
-/* Reads the arguments that are not options: TOPIC, "all", "list", "list TOPIC" or "device". */
+/* Reads the arguments that are not options: TOPIC, "all", "list", "list TOPIC", "device" or
+   "levels". */
 static bool parse_words(int count, char **words, Lab *lab, Error *error) {
-  if (count == 0) return error_set(error, "name a topic, or 'all', 'list' or 'device'");
+  if (count == 0) return error_set(error, "name a topic, or 'all', 'list', 'device' or 'levels'");
   lab->lists = strcmp(words[0], "list") == 0;
   lab->device = strcmp(words[0], "device") == 0;
-  if (lab->lists ? count > 1 : !lab->device && strcmp(words[0], "all") != 0)
+  lab->levels = strcmp(words[0], "levels") == 0;
+  if (lab->lists ? count > 1 : !lab->device && !lab->levels && strcmp(words[0], "all") != 0)
     lab->topic = words[lab->lists];
   if (count > 1 + lab->lists)
     return error_set(error, "unexpected argument '%s'", words[1 + lab->lists]);
@@ -95,6 +106,21 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   return lab_topic_line(&lab->known, lab->topic) ||
          error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics%s", lab->topic,
                    is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
+}
+
+/* Checks the options of 'levels', which no topic has. */
+static bool parse_levels(Lab *lab, const char *one, Error *error) {
+  const bool sized = lab->hidden.count >= 0 || lab->batch > 0;
+  if (!lab->levels && sized)
+    return error_set(error, "--hidden and --batch are for 'levels' only; a topic has --size");
+  if (lab->levels && one)
+    return error_set(error, "'levels' takes only --on, --hidden, --batch, --json, --markdown and "
+                            "--from");
+  if (lab->from && sized)
+    return error_set(error, "--from shows what was recorded: remove --hidden and --batch");
+  if (lab->hidden.count < 0) lab->hidden = (HiddenSizes){2, {300, 100}};
+  if (lab->batch == 0) lab->batch = 64;
+  return true;
 }
 
 /* Checks the options whose values depend on the topic. */
@@ -108,6 +134,7 @@ static bool parse_rest(Lab *lab, Error *error) {
     return error_set(error, "'list' does not take options");
   if (lab->device && (one || lab->check || lab->on == ON_EMULATED))
     return error_set(error, "'device' takes only --json, --markdown and --from");
+  if (!parse_levels(lab, one, error)) return false;
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
@@ -209,10 +236,24 @@ static bool run_topic(Lab *lab, const Record *record, const char *topic, Error *
   return true;
 }
 
+/* Counts the levels, unless --from has read them, and prints them. */
+static bool run_levels(Lab *lab, const Record *record, Error *error) {
+  if (!lab->from && !lab_count_levels(&lab->measured, &lab->hidden, lab->batch, error))
+    return false;
+  lab_print_levels(record, lab->markdown);
+  lab->wrong = !lab_levels_good(record);
+  return standard_output_flush(error);
+}
+
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
   const char *topic = lab->topic ? lab->topic : "all";
   const char *word = lab->device ? "device" : topic;
+  if (lab->levels && !lab->from && lab->on != ON_EMULATED)
+    return error_set(error, "the emulator counts levels: add --on emulator; mlp-bench times them");
+  if (lab->levels && lab->from && !record_first(record, "level"))
+    return error_set(error, "%s has no levels: 'mlp-lab levels --on emulator --json' writes them",
+                     lab->from);
   const bool fits = gpu_start && is_emulator == (lab->on == ON_EMULATED);
   Error reason = {.text = "this program was built without CUDA"};
   if (!lab->from && !(fits && gpu_start(&reason)))
@@ -226,6 +267,7 @@ static bool run(Lab *lab, Error *error) {
     lab_print_device(record, lab->markdown);
     return standard_output_flush(error);
   }
+  if (lab->levels) return run_levels(lab, record, error);
   foreach_of (line, &lab->known, "topic", "topic", lab->topic)
     if (!run_topic(lab, record, text_of(line, "topic"), error)) return false;
   return !lab->plot || lab_plot(record, lab->topic, lab->problem, lab->plot, error);
@@ -234,13 +276,15 @@ static bool run(Lab *lab, Error *error) {
 int main(int count, char **given) {
   standard_output_open();
   interrupt_catch(true);
-  Lab lab = {.topic = NULL};
+  Lab lab = {.hidden = {.count = -1}};
   Error error, unwritten;
   bool good = false;
   OptionsResult result = parse(count, given, &lab, &error);
   if (result == OPTIONS_RUN) good = lab.lists ? list(&lab, &error) : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
-  if (good && lab.wrong) good = error_set(&error, "a rung is wrong or could not be run: see above");
+  if (good && lab.wrong)
+    good = error_set(&error, "%s: see above",
+                     lab.levels ? "a level is wrong" : "a rung is wrong or could not be run");
   record_close(&lab.known, true, &unwritten);
   if (result == OPTIONS_RUN && !good) {
     standard_output_flush(&unwritten); /* print the results before the error message */

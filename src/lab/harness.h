@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/emulator.h"
+#include "model/network.h"
 #include "lab/lab.h"
 #include "measure/record.h"
 
@@ -156,6 +157,10 @@ bool gpu_start(Error *error) LAB_CUDA;
 /* Adds the GPU to the record and, if `rates` is true, its properties and measured ceilings. */
 bool lab_machine(Record *record, bool rates, Error *error) LAB_CUDA;
 
+/* Counts what a training step asks of memory at each level of fusion (emulated/levels.c). Adds a
+   line "level" for each level. NULL in a program that does not run on the emulator. */
+bool lab_count_levels(Record *record, const HiddenSizes *hidden, int batch, Error *error) LAB_CUDA;
+
 /* ---- lines (record.c) ----------------------------------------------------------------------- */
 
 /* Adds the line of a topic: its description and its rungs. */
@@ -184,6 +189,12 @@ const json_t *lab_roof(const Record *record, const json_t *topic, bool moves);
 /* Prints a problem's ladder with the rungs' lessons, then the other sizes. Skips lessons that an
    earlier ladder of the topic has. */
 void lab_print(const Record *record, const char *topic, const char *problem, bool markdown);
+
+/* Prints the lines "level": the levels, then the kernels of each. */
+void lab_print_levels(const Record *record, bool markdown);
+
+/* Returns true if no level is wrong. */
+bool lab_levels_good(const Record *record);
 
 /* Prints the device's properties, and its ceilings in theory and as measured. */
 void lab_print_device(const Record *record, bool markdown);

@@ -257,6 +257,10 @@ bool lab_table_good(const json_t *table) {
   return true;
 }
 
+bool lab_levels_good(const Record *record) {
+  return !record_find(record, "level", "check", LAB_WRONG);
+}
+
 void lab_add_table(Record *record, json_t *table) {
   Error unknown;
   record_add(record, table);
@@ -282,7 +286,8 @@ static bool check_line(const Record *record, json_t *line, Error *error) {
 bool lab_read(Record *record, const char *path, Error *error) {
   return record_read(record, path, "mlp-lab", check_line, error) &&
          ((record_first(record, "machine") &&
-           (record_first(record, "table") || record_first(record, "device"))) ||
+           (record_first(record, "table") || record_first(record, "device") ||
+            record_first(record, "level"))) ||
           error_set(error, "%s is not a record of mlp-lab: it has no results", path)) &&
          record_make_printable(record, error);
 }

@@ -190,3 +190,63 @@ void lab_print_device(const Record *record, bool markdown) {
   free(shown.of);
   json_decref(rows);
 }
+
+/* Prints why a level was not run or is wrong. */
+static void print_remark(const json_t *level, const char *what, const char *why, bool markdown) {
+  const ShortText text =
+      text_format("%s%s %s: %s.", markdown ? "- " : "", text_of(level, "fusion"), what, why);
+  if (*why) text_print_wrapped(stdout, text.text, 0, 0, markdown ? INT_MAX : WIDTH);
+}
+
+static void print_kernels(const json_t *level, const Table *table) {
+  static const TableColumn of_kernels[] = {
+      {"kernel", .left = true, .key = "kernel"},
+      {"launches", .key = "launches", .format = "%.0f"},
+      {"MB", .key = "moved_mb", .format = "%.3f"},
+      {"% of MB", .key = "percent", .format = "%.1f"},
+      {"MB asked", .key = "asked_mb", .format = "%.3f"},
+      {"a request", .key = "sectors_per_request", .format = "%.2f"},
+      {"turns", .key = "turns", .format = "%.0f"}};
+  Lines rows = {NULL, 0};
+  foreach_in (row, json_object_get(level, "rows")) lines_add(&rows, row);
+  if (rows.count > 0) {
+    table_heading(table->file, table->markdown,
+                  text_format("level %s", text_of(level, "fusion")).text);
+    table_print(table, of_kernels, LENGTH(of_kernels), &rows);
+  }
+  free(rows.of);
+}
+
+void lab_print_levels(const Record *record, bool markdown) {
+  static const TableColumn of_levels[] = {
+      {"level", .left = true, .key = "fusion"},
+      {"launches", .key = "launches", .format = "%.0f"},
+      {"MB", .key = "moved_mb", .format = "%.2f"},
+      {"MB asked", .key = "asked_mb", .format = "%.2f"},
+      {"x MB", .key = "times_moved", .format = "%.2f"},
+      {"a request", .key = "sectors_per_request", .format = "%.2f"},
+      {"turns", .key = "turns", .format = "%.0f"},
+      {"check", .left = true, .key = "check"}};
+  const Table table = {.file = stdout, .markdown = markdown};
+  const json_t *first = record_first(record, "level");
+  Lines rows = {NULL, 0};
+  foreach_of (line, record, "level", NULL)
+    if (!*text_of(line, "reason")) lines_add(&rows, line);
+  if (!first) return;
+  table_heading(stdout, markdown,
+                text_format("levels: one training step of %s at batch %.0f",
+                            text_of(first, "network"), number_of(first, "batch"))
+                    .text);
+  fputs(
+      "MB: global memory, each byte once in a launch. MB asked: the sectors of 32 bytes that warps "
+      "ask\nfor, and how many a request has. turns: of the banks of shared memory.\n\n",
+      stdout);
+  table_print(&table, of_levels, LENGTH(of_levels), &rows);
+  free(rows.of);
+  putchar('\n');
+  foreach_of (line, record, "level", NULL) {
+    print_remark(line, "was not run", text_of(line, "reason"), markdown);
+    print_remark(line, "is " LAB_WRONG, text_of(line, "note"), markdown);
+  }
+  foreach_of (line, record, "level", NULL) print_kernels(line, &table);
+}

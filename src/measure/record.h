@@ -11,7 +11,9 @@
               of one network's epoch or, if nothing was measured, the reason
      part     name, value, unit, share: a part of the run that the key "of" describes
      topic    a ladder of mlp-lab, with its rungs
-     table    results of a topic for one problem at one size: a row for each rung and point */
+     table    results of a topic for one problem at one size: a row for each rung and point
+     level    what a training step asks of memory at a level of fusion ("fusion"), counted by the
+              emulator, with a row for each kernel; or, if it was not run, the reason */
 #pragma once
 
 #include <jansson.h>

@@ -128,6 +128,35 @@ END
   same out measured
 fi
 
+case_ 'on the emulator a training step is counted, kernel by kernel, at levels none and layer'
+if ! "$MLP" list --on emulator >out 2>err; then
+  skip_ 'mlp-lab-emulator was not built'
+else
+  prints 1 '^none +19 .* right$' levels --on emulator --hidden 8 --batch 4 --json it.json
+  printed 1 '^layer +3 .* right$'
+  printed 1 '^step was not run: it runs the kernels of level layer'
+  printed 1 '^epoch was not run: its blocks wait'
+  printed 1 '^head_kernel +1 '
+  # gemm: 4 x 784 pixels, 784 x 8 weights, 4 x 8 sums; 4 x 8 values, 8 x 10 weights, 4 x 10 sums
+  grep -q '"kernel":"gemm","launches":2,"moved_mb":0.038368,' <(tr -d ' ' <it.json)
+  cp out measured
+  prints 1 '^gemm +2 ' levels --from it.json
+  same out measured
+  prints 1 '^## levels: one training step of 784-8-10 at batch 4$' levels --from it.json --markdown
+  sed 's/"check": *"right"/"check":"WRONG","note":"it is late"/' it.json >wrong.json
+  fails 1 'a level is wrong: see above' levels --from wrong.json
+  grep -q '^none is WRONG: it is late[.]$' out
+  fails 1 '784-4096-10 at batch 4096 would take the emulator long' \
+    levels --on emulator --hidden 4096 --batch 4096
+fi
+refuses 1 'the emulator counts levels: add --on emulator' levels
+refuses 1 'lab-h100.json has no levels' levels --from "$record"
+refusals 2 <<'END'
+'levels' takes only --on, --hidden, --batch|levels --size 64
+--hidden and --batch are for 'levels' only|t --batch 64 --from device.json
+--from shows what was recorded: remove --hidden and --batch|levels --from device.json --hidden 8
+END
+
 case_ 'pages have the tables of the record, and a picture is drawn of another'
 cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
