@@ -51,7 +51,7 @@ typedef struct {
   uint64_t requests, sectors, bytes_used; /* global memory: requests, 32-byte sectors, bytes used */
   uint64_t bytes_once;                    /* distinct bytes read + written, added over launches */
   uint64_t turns, least_turns;            /* shared memory: bank passes made; bank passes needed */
-  uint64_t atomic_turns;                  /* bank passes made by atomic operations */
+  uint64_t load_turns, atomic_turns;      /* bank passes made by loads; by atomic operations */
   uint64_t lanes, slots;                  /* sums over requests: active lanes; 32 */
   uint64_t lane_steps, step_slots;        /* sums over basic blocks: active lanes; 32 */
   uint64_t depth; /* basic blocks of the longest warp, added over launches */

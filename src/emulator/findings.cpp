@@ -125,6 +125,7 @@ static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   }
   for (EmulatorCounts *c : {&counts, &s.counts}) c->turns += turns, c->least_turns += least;
   if (s.atomic) counts.atomic_turns += turns;
+  if (!s.write) counts.load_turns += turns;
 }
 
 static uint64_t longest; /* steps of this launch's longest warp */
