@@ -209,6 +209,11 @@ const int64_t WIDTHS[] = {1, 2, 4, 8, 16, 32, 64, 256};
 const int64_t STREAMS[] = {1, 2, LAB_STREAMS};
 const int64_t STRIDES[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
+constexpr char RANDOM[] =
+    "the prediction is the mean of all random orders, and this is one of them";
+constexpr char CUT[] =
+    "the array ends within the last rows of the table, so some lanes have no word";
+
 const LabRung rungs[] = {
     {"offset-4",
      "A request that starts inside a sector touches five sectors instead of four, and the caches "
@@ -221,20 +226,21 @@ const LabRung rungs[] = {
      launch_shifted<4>, shifted_sectors<4>, LAB_ROWS(point, OFFSETS)},
     {"stride-4",
      "From a stride of 8 on, each lane moves a sector of 32 bytes and uses 4 bytes of it",
-     launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES)},
+     launch_strided<1>, strided_sectors<1>, LAB_ROWS(point, STRIDES), .differs = CUT},
     {"stride-8", "Words of 8 bytes use a quarter of each sector", launch_strided<2>,
-     strided_sectors<2>, LAB_ROWS(point, STRIDES)},
+     strided_sectors<2>, LAB_ROWS(point, STRIDES), .differs = CUT},
     {"stride-16",
      "Words of 16 bytes use half of each sector: wide words lose less by a bad pattern",
-     launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES)},
+     launch_strided<4>, strided_sectors<4>, LAB_ROWS(point, STRIDES), .differs = CUT},
     {"random-4", "Words in random order: each lane moves a sector, and no cache has it for later",
-     launch_random<1>, random_sectors<1>},
+     launch_random<1>, random_sectors<1>, .differs = RANDOM},
     {"random-16", "Words of 16 bytes in random order use half of each sector", launch_random<4>,
-     random_sectors<4>},
+     random_sectors<4>, .differs = RANDOM},
     {"blocks-2d",
      "Threads in two dimensions fit an image, but threads beyond its border must copy nothing, and "
      "blocks narrower than 8 pixels waste sectors",
-     launch_image, image_sectors, LAB_ROWS(point, WIDTHS)},
+     launch_image, image_sectors, LAB_ROWS(point, WIDTHS),
+     .differs = "lanes beyond the image's border copy nothing, so their warps need fewer sectors"},
     {"loads-1", "With one load per thread, full speed takes all the threads that fit",
      launch_in_flight<1>, kilobytes_in_flight<1>, LAB_ROWS(point, THREADS), .uncounted = true},
     {"loads-4", "Four loads per thread do as much as four times the threads", launch_in_flight<4>,

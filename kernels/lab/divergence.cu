@@ -78,6 +78,9 @@ template <auto KERNEL, int... MORE> cudaError_t launch(const LabCall *call) {
 
 const LabProblem problems[] = {{LAB_FLOATS, lab_each<2 * STEPS>, lab_exactly<exact>}};
 
+constexpr char AROUND[] =
+    "the work before and after the branch is counted, too, and takes one path";
+
 /* The prediction is the number of distinct paths in a warp. */
 const LabRung rungs[] = {
     {"same", "All lanes take the same branch: the other rungs are compared with this one",
@@ -85,11 +88,11 @@ const LabRung rungs[] = {
     {"even-odd", "Neighbours take two branches: the warp runs both, one after the other",
      launch<branches<1, 2>, 0>, lab_value<2>},
     {"lane", "Each lane of a warp takes a branch of its own: 31 of 32 lanes always wait",
-     launch<branches<1, 32>, 0>, lab_value<32>},
+     launch<branches<1, 32>, 0>, lab_value<32>, .differs = AROUND},
     {"lane-8",
      "Four branches per warp, eight lanes each: the number of branches counts, not the number of "
      "lanes",
-     launch<branches<8, 4>, 0>, lab_value<4>},
+     launch<branches<8, 4>, 0>, lab_value<4>, .differs = AROUND},
     {"warp", "32 branches again, but a warp takes only one: divergence between warps is free",
      launch<branches<32, PATHS>, 0>, lab_value<1>},
     {"loops", "Two loops without a branch, half of the work in each", launch<two_loops<false>>,

@@ -98,6 +98,11 @@ typedef enum {
   LAB_PART,    /* only a part of the work, timed for comparison; its output is not checked */
 } LabKind;
 
+/* A LabRung.differs that several topics have. */
+#define LAB_JOINED                                                                                 \
+  "nvcc joins loads of neighbouring words to one instruction, but the emulator counts each load "  \
+  "that is written"
+
 /* A rung. Tables set the first three or four fields by position, the others by name. */
 typedef struct {
   const char *name;   /* as --rung takes it: "shared-tile" */
@@ -122,6 +127,9 @@ typedef struct {
   bool pageable;  /* if the topic is on_host: the host's arrays are not pinned */
   bool uncounted; /* the emulator does not count the predicted quantity */
   bool all_sizes; /* the rung is timed at all of the topic's sizes */
+  /* Why the emulator does not count what is predicted (a clause). NULL if it counts that at sizes
+     whose dimensions are powers of two. */
+  const char *differs;
 } LabRung;
 
 typedef enum { LAB_GB_PER_S, LAB_GFLOP_PER_S } LabUnit;
@@ -133,7 +141,7 @@ typedef enum {
   LAB_COUNTS_BYTES,         /* bytes of all requested sectors divided by LabProblem.bytes() */
   LAB_COUNTS_TURNS,         /* wavefronts of shared memory per 32 values of the first input */
   LAB_COUNTS_ATOMICS,       /* wavefronts of shared atomics per 32 values of the first input */
-  LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of shared memory per 32 multiply-adds */
+  LAB_COUNTS_MULTIPLY_ADDS, /* wavefronts of loads from shared memory per 32 multiply-adds */
   LAB_COUNTS_TILE,          /* wavefronts per load or store of a tile, whichever takes more */
   LAB_COUNTS_ACCESSES,      /* loads and stores of a thread per term of three operations */
   LAB_COUNTS_PATHS          /* steps of a warp divided by the mean steps of its lanes */

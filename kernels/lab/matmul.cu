@@ -364,11 +364,14 @@ const LabRung rungs[] = {
      "A",
      launch_tiles<element_kernel<true>, 8, 32, 256>, .problems = FLOAT32},
     {"shared-tiles", "A block fetches each word once for 32 threads, into shared memory",
-     launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = FLOAT32},
+     launch_register<32, 32, 32, 1, 1>, lab_value<6, 4>, .problems = FLOAT32,
+     .differs = LAB_JOINED},
     {"register-1d", "8 rows per thread: a word of B from shared memory serves 8 multiply-adds",
-     launch_register<64, 64, 8, 8, 1>, lab_value<16 * 2 + 8 * 1, 64>, .problems = FLOAT32},
+     launch_register<64, 64, 8, 8, 1>, lab_value<16 * 2 + 8 * 1, 64>, .problems = FLOAT32,
+     .differs = LAB_JOINED},
     {"register-2d", "8 x 8 per thread: 16 words serve 64 multiply-adds",
-     launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = FLOAT32},
+     launch_register<128, 128, 8, 8, 8>, lab_value<16 * 2 + 16 * 8, 512>, .problems = FLOAT32,
+     .differs = LAB_JOINED},
     {"wide-loads",
      "16 bytes per load, and A is transposed on its way to shared memory: fewer loads leave more "
      "time to multiply",
@@ -384,7 +387,9 @@ const LabRung rungs[] = {
     {"async-copies",
      "Copies and fragments are fetched ahead of the arithmetic, and the freed registers hold 8 x "
      "16 sums per thread",
-     pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80},
+     pipelined::launch, lab_value<2 * 2 + 4 * 2, 128>, .problems = FLOAT32, .capability = 80,
+     .differs =
+         "fetching ahead loads one fragment after the last, too, which a longer K makes rare"},
     {"tensor-cores",
      "mma.sync: one instruction of a warp does 64 multiply-adds per lane, on bf16 numbers",
      launch_matmul_tensor_cores, lab_value<24, 1024>, .problems = BF16, .capability = 80},

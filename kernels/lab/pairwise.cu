@@ -491,33 +491,38 @@ const LabProblem problems[] = {
      [](LabSize size) { return 3.0 * (double)pairs_of(size.dim[0]) * (double)size.dim[1]; },
      reference, fill}};
 
+constexpr char EDGES[] =
+    "copies to shared memory, results, and the terms that a tile computes beyond "
+    "the triangle's edge are counted, too";
+
 /* Predicts how often a thread accesses memory per term, without the copies to shared memory. */
 const LabRung rungs[] = {
     {"powf", "One thread per pair, squares by powf: dozens of instructions replace one product",
-     launch_pairs<true>, lab_value<2>, .allowed = allowed_power},
+     launch_pairs<true>, lab_value<2>, .allowed = allowed_power,
+     .differs = "each pair's result is counted, too"},
     {"multiply", "Squares by a product: now threads wait for the two loads of each term",
-     launch_pairs<false>, lab_value<2>},
+     launch_pairs<false>, lab_value<2>, .differs = "each pair's result is counted, too"},
     {"shared",
      "A block has a tile of pairs, 32 vectors each way, and transposes them in shared memory: each "
      "word that it loads serves 32 pairs",
-     launch_subsets, lab_value<2>},
+     launch_subsets, lab_value<2>, .differs = EDGES},
     {"shared-dynamic",
      "Dynamic shared memory: the launch chooses the size, so whole vectors fit and two barriers "
      "are enough",
-     launch_whole_vectors, lab_value<2>},
+     launch_whole_vectors, lab_value<2>, .differs = EDGES},
     {"registers",
      "8 x 8 pairs per thread: 16 words from shared memory, in four loads, serve 64 terms",
-     launch_register_tiles, lab_value<4, SIDE * SIDE>},
+     launch_register_tiles, lab_value<4, SIDE * SIDE>, .differs = EDGES},
     {"asynchronous",
      "Vectors are transposed once, and the next slab is copied meanwhile: little but arithmetic is "
      "left",
      launch_asynchronous<Differences>, lab_value<4, SIDE * SIDE>,
      .capability = 80, /* older GPUs would copy through registers, which is not the rung's lesson */
-     .work = asynchronous_bytes<Differences>},
+     .work = asynchronous_bytes<Differences>, .differs = EDGES},
     {"product",
      "Norms and a matrix product: half of the instructions, but cancellation costs accuracy",
      launch_asynchronous<Products>, lab_value<4, SIDE * SIDE>, .work = asynchronous_bytes<Products>,
-     .allowed = allowed_product},
+     .allowed = allowed_product, .differs = EDGES},
     {"cublas",
      "cublasSgemm on panels of the triangle, then a kernel that adds norms and packs rows",
      launch_cublas, .kind = LAB_LIBRARY, .work = cublas_bytes, .allowed = allowed_product}};

@@ -332,9 +332,14 @@ const LabProblem problems[PROBLEMS] = {problem<FLOAT32>("sum"), problem<INT32>("
                                        problem<DOT>("dot"), problem<MINIMUM>("minimum"),
                                        problem<MAXIMUM>("maximum")};
 
-template <class Rung> constexpr LabRung level_rung(const char *name, const char *lesson) {
-  return {name, lesson, launch_levels<Rung>, wavefronts_of_levels<Rung>,
-          .work = work_of_levels<Rung>};
+template <class Rung>
+constexpr LabRung level_rung(const char *name, const char *lesson, const char *differs = nullptr) {
+  return {name,
+          lesson,
+          launch_levels<Rung>,
+          wavefronts_of_levels<Rung>,
+          .work = work_of_levels<Rung>,
+          .differs = differs};
 }
 
 const LabRung rungs[] = {
@@ -342,7 +347,8 @@ const LabRung rungs[] = {
                                      "Every warp keeps running, with fewer and fewer active lanes"),
     level_rung<InterleavedConflicts>("interleaved-conflicts",
                                      "The first threads work and whole warps rest, but lanes of a "
-                                     "warp meet in the same bank: worse than divergence"),
+                                     "warp meet in the same bank: worse than divergence",
+                                     LAB_JOINED),
     level_rung<Sequential>("sequential",
                            "Neighbouring lanes take neighbouring words: no conflicts; barriers and "
                            "the start of blocks still cost time"),

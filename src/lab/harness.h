@@ -35,7 +35,8 @@ ShortText lab_size_text(const LabTopic *topic, LabSize size);
 /* Reads a size such as "4096x1024". If it fails, *error tells the required form or the limit. */
 bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Error *error);
 
-/* Returns a size so small that the emulator can run a rung within seconds. */
+/* Returns a size so small that the emulator can run a rung within seconds. Its dimensions are
+   powers of two, so that all warps and tiles are full, as in predictions. */
 LabSize lab_small_size(const LabTopic *topic);
 
 /* Returns a clause that says why the rung cannot run this call, or "" if it can. */

@@ -98,11 +98,12 @@ bool lab_parse_size(const LabTopic *topic, const char *text, LabSize *size, Erro
 }
 
 LabSize lab_small_size(const LabTopic *topic) {
-  static const LabSize most[LAB_DIMS] = {{{100000, 1, 1}}, {{100000, 4096, 1}}, {{256, 256, 64}}};
+  static const LabSize most[LAB_DIMS] = {{{1 << 16, 1, 1}}, {{1 << 16, 4096, 1}}, {{256, 256, 64}}};
   LabSize size = topic->tested;
-  for (int d = 0; d < LAB_DIMS; d++)
-    if (size.dim[d] > most[lab_dims(topic) - 1].dim[d])
-      size.dim[d] = most[lab_dims(topic) - 1].dim[d];
+  for (int d = 0; d < LAB_DIMS; d++) {
+    const int64_t wanted = size.dim[d], limit = most[lab_dims(topic) - 1].dim[d];
+    for (size.dim[d] = 1; 2 * size.dim[d] <= (wanted < limit ? wanted : limit);) size.dim[d] *= 2;
+  }
   return size;
 }
 

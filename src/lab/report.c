@@ -84,6 +84,24 @@ static void print_notes(const Lines *rows, bool markdown) {
   }
 }
 
+/* Prints why counted and predicted quantities differ, once for each rung. */
+static void print_differences(const Lines *rows, bool markdown) {
+  const char *last = "";
+  foreach_line (row, rows) {
+    if (!*text_of(*row, "differs") || text_is(*row, "rung", last)) continue;
+    if (!*last) putchar('\n');
+    last = text_of(*row, "rung");
+    const ShortText at = isfinite(number_of(*row, "point"))
+                             ? text_format(" at %.0f", number_of(*row, "point"))
+                             : (ShortText){""};
+    const ShortText text =
+        text_format("%s%s%s, counted %s, predicted %s: %s.", markdown ? "- " : "", last, at.text,
+                    text_of_number(number_of(*row, "counted")).text,
+                    text_of_number(number_of(*row, "predicted")).text, text_of(*row, "differs"));
+    text_print_wrapped(stdout, text.text, 0, 0, markdown ? INT_MAX : WIDTH);
+  }
+}
+
 /* Returns true if an earlier ladder of the topic has the rung. */
 static bool shown_before(const Ladder *l, const char *rung) {
   foreach_of (table, l->record, "table", "topic", text_of(l->topic, "topic")) {
@@ -145,6 +163,7 @@ void lab_print(const Record *record, const char *topic, const char *problem, boo
     print_head(&l, markdown);
     print_table(&l, false, markdown);
     print_notes(&l.rows, markdown);
+    print_differences(&l.rows, markdown);
     print_lessons(&l, markdown);
   }
   if (l.others.count > 0) {

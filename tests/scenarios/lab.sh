@@ -97,6 +97,14 @@ matmul --problem bf16 --size 64x64x32|^10  tensor-cores .* right$
 matmul --problem bf16 --size 64x64x32|^refused, wgmma: it needs compute capability 9.0
 transpose --size 64x64|^1  one-thread .* right$
 transpose --size 64x64|^4  tile-32 .* 32.0 +32.0  right$
+transpose --size 300x300|^tile-32, counted 29.1, predicted 32.0: the prediction is for full warps and tiles
+matmul --problem float32|^shared-tiles, counted 2.00, predicted 1.50: nvcc joins loads
+matmul --problem float32|^ 7  warp-tiles .* 0.12 +0.12  right$
+matmul --problem bf16|^11  stages .* 0.0234 +0.0234  right$
+reduce --problem sum --size 25600|^interleaved-conflicts, counted 18.9, predicted 17.9: nvcc joins
+pairwise --size 64x32|^registers, counted .* predicted 0.0625: copies to shared memory
+pairwise --size 64x32|^multiply, counted 2.03, predicted 2.00: each pair's result is counted, too
+divergence|^lane, counted 31.5, predicted 32.0: the work before and after the branch
 histogram --problem skewed --size 3000x65536|^2  coarse-bins .* right$
 histogram --problem uniform --size 3000x256|^refused, cub: a library has no sources
 pairwise --size 40x20|^7  product .* right$

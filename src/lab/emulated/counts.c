@@ -37,17 +37,29 @@ static double count(const LabArrays *a, const EmulatorCounts *c) {
   const double operations = a->problem->operations(a->call.size),
                values = (double)lab_count(t, a->call.problem, a->call.size, 0),
                turns = (double)c->turns, sectors = (double)c->sectors;
-  const double counted[] = {[LAB_COUNTS_NOTHING] = NAN,
-                            [LAB_COUNTS_SECTORS] = sectors / (double)c->requests,
-                            [LAB_COUNTS_BYTES] =
-                                SECTOR * sectors / lab_bytes(t, a->call.problem, a->call.size),
-                            [LAB_COUNTS_TURNS] = turns / (values / WARP),
-                            [LAB_COUNTS_ATOMICS] = (double)c->atomic_turns / (values / WARP),
-                            [LAB_COUNTS_MULTIPLY_ADDS] = turns / (operations / 2 / WARP),
-                            [LAB_COUNTS_TILE] = 2 * turns / (double)c->least_turns - 1,
-                            [LAB_COUNTS_ACCESSES] = (double)c->lanes / (operations / 3),
-                            [LAB_COUNTS_PATHS] = (double)c->step_slots / (double)c->lane_steps};
+  const double counted[] = {
+      [LAB_COUNTS_NOTHING] = NAN,
+      [LAB_COUNTS_SECTORS] = sectors / (double)c->requests,
+      [LAB_COUNTS_BYTES] = SECTOR * sectors / lab_bytes(t, a->call.problem, a->call.size),
+      [LAB_COUNTS_TURNS] = turns / (values / WARP),
+      [LAB_COUNTS_ATOMICS] = (double)c->atomic_turns / (values / WARP),
+      [LAB_COUNTS_MULTIPLY_ADDS] = (double)c->load_turns / (operations / 2 / WARP),
+      [LAB_COUNTS_TILE] = 2 * turns / (double)c->least_turns - 1,
+      [LAB_COUNTS_ACCESSES] = (double)c->lanes / (operations / 3),
+      [LAB_COUNTS_PATHS] = (double)c->step_slots / (double)c->lane_steps};
   return counted[t->counted];
+}
+
+/* Sets "differs", which says why the counted quantity is not the predicted one. */
+static void explain(const LabRow *row) {
+  static const double SAME = 0.01;
+  const char *why = row->rung->differs;
+  const double predicted = number_of(row->line, "predicted"),
+               counted = number_of(row->line, "counted");
+  if (isnan(predicted) || isnan(counted) || fabs(counted - predicted) <= SAME * predicted) return;
+  record_text(row->line, "differs",
+              why ? why
+                  : "the prediction is for full warps and tiles, which large powers of two give");
 }
 
 static void add_counts(const LabArrays *a, const LabRow *row) {
@@ -56,6 +68,7 @@ static void add_counts(const LabArrays *a, const LabRow *row) {
   const double least = lab_bytes(a->topic, a->call.problem, a->call.size);
   if (rung->predicted ? !rung->uncounted : !a->topic->predicted_name)
     record_number(row->line, "counted", count(a, c));
+  explain(row);
   record_number(row->line, "moved_mb", (double)c->bytes_once / 1e6);
   record_number(row->line, "times_least", (double)c->bytes_once / least);
   record_number(row->line, "sectors", (double)c->sectors);
