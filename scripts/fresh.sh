@@ -14,8 +14,7 @@
 # The environment is unusual on purpose: the folder's name has spaces and special characters, files can
 # be read only by their owner, /tmp is mounted noexec, and the locale is not installed.
 #
-# Releases come from the archives of this machine's apt, or from those of Debian and Ubuntu if the keyring
-# that signs them is installed. Roots, packages and output (RELEASE.log) are kept in build/fresh. The exit
+# Releases come from the archives of this machine's apt, or from those of Debian and Ubuntu. Roots, packages and output (RELEASE.log) are kept in build/fresh. The exit
 # code is 1 if a command failed. A release that cannot be tried does not count as a failure; for it,
 # "skipped: fresh: REASON" is printed. TEST_QUICK=1 trains fewer epochs, runs fewer cases of the longest
 # tests, and in 2. only the scenarios that look for compilers.
@@ -49,9 +48,24 @@ apart() {
   wait $!
 }
 
+# ubuntu_keyring MIRROR prints which file has the keys that sign Ubuntu, and fetches it if it is not installed: Debian 12
+# has no package of it. Nothing signs a .deb that is fetched alone, so its SHA-256 says that it is the right one. The keys
+# in it are, byte for byte, those of Debian 13's package ubuntu-keyring, which Debian signs.
+ubuntu_keyring() {
+  local keys=usr/share/keyrings/ubuntu-archive-keyring.gpg deb=ubuntu-keyring_2023.11.28.1_all.deb
+  local sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+  [ ! -e /$keys ] || { echo /$keys; return; }
+  [ -e "$cache/${keys##*/}" ] || {
+    /usr/lib/apt/apt-helper download-file "$1pool/main/u/ubuntu-keyring/$deb" "$cache/$deb.partial" "SHA256:$sum" >&2 &&
+      dpkg-deb --fsys-tarfile "$cache/$deb.partial" | tar -xO ./$keys >"$cache/keys.partial" &&
+      mv "$cache/keys.partial" "$cache/${keys##*/}"
+  } || return
+  echo "$cache/${keys##*/}"
+}
+
 # make_root RELEASE makes $cache/RELEASE if it is missing. It uses the first of apt's archives that has the release.
 make_root() {
-  local root=$cache/$1 mirror script=sid proxy=
+  local root=$cache/$1 mirror script=sid proxy='' keyring=()
   [ ! -d "$root" ] || return 0
   for mirror in $(apt-get --print-uris update | sed -n "s|^'\(.*/\)dists/.*|\1|p" | sort -u) \
     http://deb.debian.org/debian/ http://archive.ubuntu.com/ubuntu/; do
@@ -59,11 +73,14 @@ make_root() {
     mirror=
   done >"$cache/$1.log" 2>&1
   [ -n "$mirror" ] || return
-  [[ $mirror != *ubuntu* ]] || script=gutsy
+  [[ $mirror != *ubuntu* ]] || {
+    script=gutsy
+    keyring=(--keyring "$(ubuntu_keyring "$mirror" 2>>"$cache/$1.log")") || return
+  }
   [ ! -e "/usr/share/debootstrap/scripts/$1" ] || script=$1
   eval "$(apt-config shell proxy Acquire::http::Proxy)"
-  http_proxy=${proxy:-${http_proxy-}} apart debootstrap --force-check-gpg --variant=minbase --include=make \
-    --components=main,universe --cache-dir="$cache/debs" "$1" "$root.partial" "$mirror" "$script" \
+  http_proxy=${proxy:-${http_proxy-}} apart debootstrap --force-check-gpg "${keyring[@]}" --variant=minbase \
+    --include=make --components=main,universe --cache-dir="$cache/debs" "$1" "$root.partial" "$mirror" "$script" \
     >"$cache/$1.log" 2>&1 || return
   apt-config dump | grep -iE '^Acquire::(Check|https?|Retries)' >"$root.partial/etc/apt/apt.conf.d/90-as-outside"
   chroot "$root.partial" useradd --create-home newcomer && mv "$root.partial" "$root"
