@@ -96,6 +96,6 @@ for shell in sh bash dash zsh fish; do
   done
 done
 status=0
-make -C "$TOP" -n uninstall CUDA=0 SETUP=0 PREFIX='~nobody-has-this-name/x' >out 2>&1 || status=$?
+make -C "$TOP" -n uninstall BUILD="$built" CUDA=0 SETUP=0 PREFIX='~nobody-has-this-name/x' >out 2>&1 || status=$?
 [ $status = 2 ]
 printed 1 'there is no home folder ~nobody-has-this-name'

@@ -138,7 +138,10 @@ absent built points
 case_ 'ARCH takes the name of a GPU, and says why not'
 echo 'echo sm_75; echo sm_80; echo sm_89' >some_nvcc
 some_nvcc=$(realpath --relative-to="$TOP" some_nvcc) # make cannot handle paths with blanks
-arch() { make -C "$TOP" -n CUDA=1 SETUP=0 NVCC="sh $some_nvcc" ARCH="$1" build/kernels/lab/reduce.o >said 2>&1 || true; }
+# As flags of its own differ from those of the last build, make would build everything again if it found them in build/.
+build=$(realpath --relative-to="$TOP" .)/build
+makes() { make -C "$TOP" BUILD="$build" "$@"; }
+arch() { makes -n CUDA=1 SETUP=0 NVCC="sh $some_nvcc" ARCH="$1" "$build/kernels/lab/reduce.o" >said 2>&1 || true; }
 while IFS='|' read -r name text; do
   arch "$name"
   grep -qF -- "$text" said || die "$(tail -n 2 said)"
@@ -151,7 +154,7 @@ END
 case_ 'a GPU that is too old or too new for the kernels is said'
 while IFS='|' read -r capability nvcc gpu text; do
   stand_in nvidia-smi <<<"echo $capability"
-  make -C "$TOP" -n CUDA="$nvcc" ARCH=auto SETUP=1 NVCC="sh $some_nvcc" GPUS=/dev/nvidia0 setup build/kernels/lab/reduce.o >said 2>&1
+  makes -n CUDA="$nvcc" ARCH=auto SETUP=1 NVCC="sh $some_nvcc" GPUS=/dev/nvidia0 setup "$build/kernels/lab/reduce.o" >said 2>&1
   grep -qF -- "$gpu" said || die "$(cat said)"
   grep -qF -- "$text" said || die "$(cat said)"
 done <<'END'
@@ -160,10 +163,10 @@ done <<'END'
 8.7|1|-gencode arch=compute_80,code=compute_80|TOO_OLD='' TOO_NEW='8.7'
 13.0|1|-gencode arch=compute_89,code=compute_89|TOO_OLD='' TOO_NEW='13.0'
 END
-make -C "$TOP" -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+makes -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
 grep -q "CUDA='1'" said
 stand_in nvidia-smi <<<'echo 6.1'
-make -C "$TOP" -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
+makes -n CUDA=auto ARCH=auto SETUP=1 GPUS=/dev/nvidia0 setup >said 2>&1
 grep -q "CUDA='0'" said
 NVCC='' CUDA=0 TOO_OLD=6.1 does 0 'kernels need a GPU of compute capability 7.5 or newer, which leaves out one of 6.1' setup.sh
 stand_in nvcc <<<''
@@ -177,10 +180,9 @@ NVCC=nvcc CUDA=1 does 1 "g++ is too new for nvcc, which takes g++ up to 15: inst
 # Each variable of the Makefile that the environment may not set has a value there that would be seen.
 case_ 'the environment sets no variable of the Makefile but those that help names'
 names=$(grep -ohE '\$\([A-Z_]+\)|^[A-Z_]+ *[:?+]?=' "$TOP"/{Makefile,src/exercise/exercise.mk} | grep -oE '[A-Z_]+' | sort -u)
-may=$(make -s -C "$TOP" help CUDA=0 SETUP=0 | sed -n 's/.*environment can set \(.*\)\./\1/p')
+may=$(makes -s help CUDA=0 SETUP=0 | sed -n 's/.*environment can set \(.*\)\./\1/p')
 [[ $may = *CFLAGS* && $names = *SUBMISSION* ]]
-build=$(realpath --relative-to="$TOP" .)
-asked=(make -s -n -C "$TOP" -o all -o setup install uninstall exercise warmup grade-all run soak fuzz fresh BUILD="$build" PLACE="$build" CUDA=0)
+asked=(makes -s -n -o all -o setup install uninstall exercise warmup grade-all run soak fuzz fresh PLACE="$build" CUDA=0)
 unset MAKEFLAGS MAKELEVEL MFLAGS
 "${asked[@]}" >as_is 2>&1 || true
 for name in $names; do
@@ -188,3 +190,6 @@ for name in $names; do
 done
 "${asked[@]}" >poisoned 2>&1 || true
 diff as_is poisoned >out || die "$(head -n 20 out)"
+
+case_ 'the next make does not build everything again because of these commands'
+[ ! "$TOP/build/flags" -nt train.csv ]
