@@ -15,6 +15,16 @@
 #pragma weak launch_warmup_reverse
 #pragma weak launch_warmup_sum
 #pragma weak launch_warmup_copy
+#pragma weak launch_warmup_axpy
+#pragma weak launch_warmup_gather
+#pragma weak launch_warmup_stencil
+#pragma weak launch_warmup_column_sum
+#pragma weak launch_warmup_block_sum
+#pragma weak launch_warmup_transpose
+#pragma weak launch_warmup_dot
+#pragma weak launch_warmup_matvec
+#pragma weak launch_warmup_histogram
+#pragma weak launch_warmup_scan
 
 /* CALL(name, arguments...) defines call_NAME, which calls launch_NAME. The arguments are made from
    the arrays `a`, the shape `s` and the placed problem `d`. */
@@ -46,6 +56,16 @@ CALL(warmup_index, a[ARRAY_Z], a[ARRAY_B], a[ARRAY_Y], s->rows, s->out)
 CALL(warmup_reverse, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
 CALL(warmup_sum, a[ARRAY_Z], a[ARRAY_SUM], s->rows, s->out)
 CALL(warmup_copy, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_axpy, WARMUP_SCALE, a[ARRAY_Z], a[ARRAY_Y], s->rows * s->out)
+CALL(warmup_gather, a[ARRAY_Z], a[ARRAY_ORDER], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_stencil, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_column_sum, a[ARRAY_Z], a[ARRAY_SUM], s->rows, s->out)
+CALL(warmup_block_sum, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_transpose, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_dot, a[ARRAY_Z], a[ARRAY_X], a[ARRAY_SUM], s->rows, s->out)
+CALL(warmup_matvec, a[ARRAY_W], a[ARRAY_X], a[ARRAY_Y], s->rows, s->out)
+CALL(warmup_histogram, a[ARRAY_KEYS], a[ARRAY_COUNTS], s->rows * s->out)
+CALL(warmup_scan, a[ARRAY_Z], a[ARRAY_Y], s->rows, s->out)
 
 #define ROW(name)                                                                                  \
   { call_##name, (void (*)(void))launch_##name }
@@ -65,7 +85,17 @@ static const struct {
                  [WARMUP_INDEX] = ROW(warmup_index),
                  [WARMUP_REVERSE] = ROW(warmup_reverse),
                  [WARMUP_SUM] = ROW(warmup_sum),
-                 [WARMUP_COPY] = ROW(warmup_copy)};
+                 [WARMUP_COPY] = ROW(warmup_copy),
+                 [WARMUP_AXPY] = ROW(warmup_axpy),
+                 [WARMUP_GATHER] = ROW(warmup_gather),
+                 [WARMUP_STENCIL] = ROW(warmup_stencil),
+                 [WARMUP_COLUMN_SUM] = ROW(warmup_column_sum),
+                 [WARMUP_BLOCK_SUM] = ROW(warmup_block_sum),
+                 [WARMUP_TRANSPOSE] = ROW(warmup_transpose),
+                 [WARMUP_DOT] = ROW(warmup_dot),
+                 [WARMUP_MATVEC] = ROW(warmup_matvec),
+                 [WARMUP_HISTOGRAM] = ROW(warmup_histogram),
+                 [WARMUP_SCAN] = ROW(warmup_scan)};
 
 cudaError_t exercise_call(const ExercisePlaced *d, cudaStream_t stream) {
   return rows[d->problem->task].call(d, stream);

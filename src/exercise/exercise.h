@@ -29,8 +29,22 @@ enum {
   WARMUP_REVERSE,
   WARMUP_SUM,
   WARMUP_COPY,
+  WARMUP_AXPY,
+  WARMUP_GATHER,
+  WARMUP_STENCIL,
+  WARMUP_COLUMN_SUM,
+  WARMUP_BLOCK_SUM,
+  WARMUP_TRANSPOSE,
+  WARMUP_DOT,
+  WARMUP_MATVEC,
+  WARMUP_HISTOGRAM,
+  WARMUP_SCAN,
   TASKS
 };
+
+/* Sizes of the warm-up: a side of block_sum's blocks, the values of histogram's keys, the values of
+   a piece of scan. */
+enum { WARMUP_SIDE = 16, WARMUP_KEYS = 256, WARMUP_PIECE = 256 };
 
 /* The arrays of all functions, named like the functions' parameters. The row at position p of an
    epoch is stored row order[p] (uint32_t). labels (uint16_t) has a value per stored row; loss and
@@ -39,14 +53,15 @@ enum {
 enum { ARRAY_X, ARRAY_W, ARRAY_B, ARRAY_Z, ARRAY_Y, ARRAY_LABELS, ARRAY_ORDER, ARRAY_LARGEST,
        ARRAY_SUM, ARRAY_P, ARRAY_DZ, ARRAY_LOSS, ARRAY_CORRECT, ARRAY_VW, ARRAY_VB, ARRAY_DW,
        ARRAY_DB, ARRAY_R, ARRAY_GAIN, ARRAY_MEAN, ARRAY_SCALE, ARRAY_G, ARRAY_M, ARRAY_V, ARRAY_MH,
-       ARRAY_VH, ARRAYS };
+       ARRAY_VH, ARRAY_KEYS, ARRAY_COUNTS, ARRAYS };
 /* clang-format on */
 
 /* What a task does with an array. The least bytes count a value once if it is INPUT or RESULT and
    twice if it is CHANGED. They do not count OPTIONAL, which is constant but need not be read. */
 typedef enum { UNUSED, INPUT, OPTIONAL, CHANGED, RESULT, SCRATCH } ExerciseRole;
 
-/* The shape has a letter for each side: r (rows), i (in), o (out), e (end) or 1. */
+/* The shape has a letter for each side: r (rows), i (in), o (out), e (end), R or O (blocks of 16
+   rows or columns), p (rows + 1, the last one for padding), k (256 values of a key) or 1. */
 typedef struct {
   ExerciseRole role;
   const char *shape;
@@ -120,7 +135,8 @@ typedef struct {
   int logits;     /* selects the range of the logits (give_logits) and of other inputs */
 } ExerciseShape;
 
-/* The update's momentum and learning rate. */
+/* The scale of axpy; the update's momentum and learning rate. */
+static const float WARMUP_SCALE = -0.75f;
 static const float EXERCISE_MOMENTUM = 0.9f, EXERCISE_RATE = 0.05f;
 
 /* Adam's coefficients. Its rate is EXERCISE_RATE, too. */

@@ -21,7 +21,8 @@ static float *give(ExerciseArray *a, int name, double low, double high, uint64_t
 void give_uniform(ExerciseProblem *p, uint64_t seed) {
   for (int name = 0; name < ARRAYS; name++) {
     const ExerciseRole role = exercise_tasks[p->task].uses[name].role;
-    if (role == INPUT || role == CHANGED) give(&p->array[name], name, -1, 1, seed);
+    if (!exercise_arrays[name].whole && (role == INPUT || role == CHANGED))
+      give(&p->array[name], name, -1, 1, seed);
   }
 }
 
@@ -30,6 +31,28 @@ void give_update(ExerciseProblem *p, uint64_t seed) {
   give_uniform(p, seed);
   float *dz = a->given;
   for (size_t i = (size_t)p->filled * (size_t)p->shape.out; i < count_of(a); i++) dz[i] = 0;
+}
+
+void give_gather(ExerciseProblem *p, uint64_t seed) {
+  ExerciseArray *a = &p->array[ARRAY_ORDER];
+  uint32_t *order = reference_zeros(count_of(a), sizeof *order);
+  give_uniform(p, seed);
+  for (uint32_t i = 0; i < count_of(a); i++)
+    order[i] = random_permute(i, (uint32_t)count_of(a), seed + 1);
+  a->given = order;
+}
+
+void give_keys(ExerciseProblem *p, uint64_t seed) {
+  ExerciseArray *a = &p->array[ARRAY_KEYS], *of = &p->array[ARRAY_COUNTS];
+  uint8_t *keys = reference_zeros(count_of(a), sizeof *keys);
+  uint32_t *counts = reference_zeros(count_of(of), sizeof *counts);
+  for (size_t i = 0; i < count_of(a); i++) {
+    const uint32_t word = random_words(seed, ARRAY_KEYS, i).word[0];
+    keys[i] = (uint8_t)(word & 1 ? word >> 8 : word >> 30); /* half of the keys are below 4 */
+  }
+  for (size_t i = 0; i < count_of(of); i++)
+    counts[i] = random_words(seed, ARRAY_COUNTS, i).word[0] >> 20;
+  a->given = keys, of->given = counts;
 }
 
 /* Fills the logits with multiples of 2^-10, so that no two logits are almost equal. shape.logits
@@ -259,4 +282,100 @@ void expect_sum(ExerciseProblem *p) {
 void expect_copy(ExerciseProblem *p) {
   ExerciseArray *y = expected_y(p);
   reference_to_double(p->array[ARRAY_Z].given, count_of(y), y->expected);
+}
+
+void expect_axpy(ExerciseProblem *p) {
+  const float *z = p->array[ARRAY_Z].given, *old = p->array[ARRAY_Y].given;
+  ExerciseArray *y = expected_y(p);
+  for (size_t i = 0; i < count_of(y); i++) {
+    add_term(y, i, old[i]);
+    add_term(y, i, (double)WARMUP_SCALE * z[i]);
+  }
+  allow(y, 2);
+}
+
+void expect_gather(ExerciseProblem *p) {
+  const float *z = p->array[ARRAY_Z].given;
+  const uint32_t *order = p->array[ARRAY_ORDER].given;
+  ExerciseArray *y = expected_y(p);
+  const size_t columns = (size_t)y->columns;
+  for (size_t i = 0; i < count_of(y); i++) {
+    const uint32_t from = order[i / columns];
+    if (from < (uint32_t)p->shape.rows) y->expected[i] = z[from * columns + i % columns];
+  }
+}
+
+void expect_stencil(ExerciseProblem *p) {
+  const float *z = p->array[ARRAY_Z].given;
+  ExerciseArray *y = expected_y(p);
+  for (int r = 0; r < y->rows; r++)
+    for (int c = 0; c < y->columns; c++)
+      for (int from = c > 0 ? c - 1 : 0; from <= c + 1 && from < y->columns; from++)
+        add_term(y, cell(r, y->columns, c), z[cell(r, y->columns, from)] / 3.0);
+  allow(y, 5);
+}
+
+void expect_column_sum(ExerciseProblem *p) {
+  const ExerciseArray *z = &p->array[ARRAY_Z];
+  const float *values = z->given;
+  ExerciseArray *sum = &p->array[ARRAY_SUM];
+  expect_from(sum);
+  for (size_t i = 0; i < count_of(z); i++) add_term(sum, i % (size_t)z->columns, values[i]);
+  allow(sum, z->rows + 4);
+}
+
+void expect_block_sum(ExerciseProblem *p) {
+  const ExerciseArray *z = &p->array[ARRAY_Z];
+  const float *values = z->given;
+  ExerciseArray *y = expected_y(p);
+  for (int r = 0; r < z->rows; r++)
+    for (int c = 0; c < z->columns; c++)
+      add_term(y, cell(r / WARMUP_SIDE, y->columns, c / WARMUP_SIDE),
+               values[cell(r, z->columns, c)]);
+  allow(y, WARMUP_SIDE * WARMUP_SIDE);
+}
+
+void expect_transpose(ExerciseProblem *p) {
+  const float *z = p->array[ARRAY_Z].given;
+  ExerciseArray *y = expected_y(p);
+  for (int r = 0; r < y->rows; r++)
+    for (int c = 0; c < y->columns; c++)
+      y->expected[cell(r, y->columns, c)] = z[cell(c, y->rows, r)];
+}
+
+/* Adds the product of two arrays to sum: the products of row r to element r. The second array has
+   as many rows, or one. */
+static void expect_products(ExerciseArray *sum, const ExerciseArray *a, const ExerciseArray *b) {
+  const float *left = a->given, *right = b->given;
+  expect_from(sum);
+  for (size_t i = 0; i < count_of(a); i++)
+    add_term(sum, i / (size_t)a->columns, (double)left[i] * right[i % count_of(b)]);
+  allow(sum, a->columns + 4);
+}
+
+void expect_dot(ExerciseProblem *p) {
+  expect_products(&p->array[ARRAY_SUM], &p->array[ARRAY_Z], &p->array[ARRAY_X]);
+}
+
+void expect_matvec(ExerciseProblem *p) {
+  expect_products(&p->array[ARRAY_Y], &p->array[ARRAY_W], &p->array[ARRAY_X]);
+}
+
+void expect_histogram(ExerciseProblem *p) {
+  const uint8_t *keys = p->array[ARRAY_KEYS].given;
+  const uint32_t *old = p->array[ARRAY_COUNTS].given;
+  ExerciseArray *counts = &p->array[ARRAY_COUNTS];
+  expect_from(counts);
+  for (size_t k = 0; k < count_of(counts); k++) counts->expected[k] = old[k];
+  for (size_t i = 0; i < count_of(&p->array[ARRAY_KEYS]); i++) counts->expected[keys[i]]++;
+}
+
+void expect_scan(ExerciseProblem *p) {
+  const float *z = p->array[ARRAY_Z].given;
+  ExerciseArray *y = expected_y(p);
+  for (int r = 0; r < y->rows; r++)
+    for (int c = 0; c < y->columns; c++)
+      for (int from = c / WARMUP_PIECE * WARMUP_PIECE; from <= c; from++)
+        add_term(y, cell(r, y->columns, c), z[cell(r, y->columns, from)]);
+  allow(y, WARMUP_PIECE);
 }

@@ -16,6 +16,10 @@ void expect_from(ExerciseArray *array);
 
 /* Fills every input with values uniform in [-1, 1). */
 void give_uniform(ExerciseProblem *problem, uint64_t seed);
+/* Fills z, and order with a permutation of the rows and of one row for padding. */
+void give_gather(ExerciseProblem *problem, uint64_t seed);
+/* Fills keys, some of which are much more frequent than others, and counts. */
+void give_keys(ExerciseProblem *problem, uint64_t seed);
 /* Fills the logits z and, for the loss, labels and order. */
 void give_classes(ExerciseProblem *problem, uint64_t seed);
 /* Like give_uniform, but dz is 0 in rows after the step's last row. */
@@ -45,3 +49,13 @@ void expect_index(ExerciseProblem *problem);
 void expect_reverse(ExerciseProblem *problem);
 void expect_sum(ExerciseProblem *problem);
 void expect_copy(ExerciseProblem *problem);
+void expect_axpy(ExerciseProblem *problem);
+void expect_gather(ExerciseProblem *problem);
+void expect_stencil(ExerciseProblem *problem);
+void expect_column_sum(ExerciseProblem *problem);
+void expect_block_sum(ExerciseProblem *problem);
+void expect_transpose(ExerciseProblem *problem);
+void expect_dot(ExerciseProblem *problem);
+void expect_matvec(ExerciseProblem *problem);
+void expect_histogram(ExerciseProblem *problem);
+void expect_scan(ExerciseProblem *problem);

@@ -7,7 +7,7 @@
 #   ... HINT=2                  the second hint for each function
 #   ... ONLY=2 SHAPE=5x7        function 2 alone, on 5 rows of 7 classes; of 1 and 4: 5x7x3
 #   make exercise SET=transformer   score kernels/class/transformer.cu, a second set of four functions; ... as above
-#   make warmup                 score kernels/class/warmup.cu, five small kernels to repair first
+#   make warmup                 score kernels/class/warmup.cu, fifteen small kernels to repair first
 #   make grade-all FROM=folder CSV=points.csv    every submission in a folder; ... SET=transformer
 #
 # It needs g++, clang++, make, binutils, jansson and libseccomp, on Linux, in WSL or in the container of .devcontainer:

@@ -33,11 +33,26 @@ ExerciseShape exercise_shape(uint64_t seed, int index) {
 }
 
 static int side_of(const ExerciseShape *s, char side) {
-  return side == 'r'   ? s->rows
-         : side == 'i' ? s->in
-         : side == 'o' ? s->out
-         : side == 'e' ? s->end
-                       : 1;
+  switch (side) {
+  case 'r':
+    return s->rows;
+  case 'i':
+    return s->in;
+  case 'o':
+    return s->out;
+  case 'e':
+    return s->end;
+  case 'R':
+    return (s->rows + WARMUP_SIDE - 1) / WARMUP_SIDE;
+  case 'O':
+    return (s->out + WARMUP_SIDE - 1) / WARMUP_SIDE;
+  case 'p':
+    return s->rows + 1;
+  case 'k':
+    return WARMUP_KEYS;
+  default:
+    return 1;
+  }
 }
 
 /* Returns the problem's arrays without values. */
@@ -194,6 +209,20 @@ void exercise_judge(const ExerciseProblem *problem, const ExerciseCall *call, bo
              measured ? "; as it was measured" : "");
 }
 
+/* Returns what a warm-up wastes, or "". */
+static ShortText wasted(const EmulatorCounts *n, double least) {
+  /* Atomic operations on the same word have to wait for each other. */
+  const double turns = (double)(n->turns - n->atomic_turns) / (double)n->least_turns;
+  const double asked = 32 * (double)n->sectors;
+  if (asked >= 2 * least)
+    return text_format("it asks for %.1f times the bytes that it needs", asked / least);
+  if (turns >= 2) /* false if there are none */
+    return text_format("its requests to shared memory take %.1f times the turns that they need: "
+                       "bank conflicts",
+                       turns);
+  return (ShortText){""};
+}
+
 ShortText exercise_not_fused(const ExerciseScore *score) {
   /* The student's state, order and labels are not among the least bytes, and small shapes have few
    * bytes. */
@@ -205,10 +234,7 @@ ShortText exercise_not_fused(const ExerciseScore *score) {
   if (call->launches != 1)
     return text_format("it launches %d kernels; to begin: make %s ONLY=%d HINT=1", call->launches,
                        set->target, exercise_number(score->task));
-  if (!set->graded) {
-    if (32 * (double)call->counts.sectors < 2 * least) return (ShortText){""};
-    return text_format("it asks for more bytes than it needs");
-  }
+  if (!set->graded) return wasted(&call->counts, least);
   if (!isfinite(call->moved_bytes)) return (ShortText){""};
   if (call->moved_bytes > MOST_MOVED * least + OTHER_BYTES)
     return text_format(

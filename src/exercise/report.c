@@ -81,19 +81,26 @@ static void print_table(FILE *file, const ExerciseScore *scores, int count) {
   for (int i = 0; i < count; i++) json_decref(lines[i]);
 }
 
+/* Returns the measured shape in words. */
+static ShortText shape_of(const ExerciseScore *s) {
+  const ExerciseShape m = s->measured;
+  if (exercise_tasks[s->task].in == 1) return text_format("%d rows of %d", m.rows, m.out);
+  return text_format("%d rows of %d to %d", m.rows, m.in, m.out);
+}
+
 ExerciseSum exercise_print(FILE *file, const ExerciseScore *scores, int count) {
   const ExerciseSet *set = exercise_set_of(scores->task);
   const ExerciseScore *end = scores + count;
   ExerciseSum sum = {.of = count};
   fprintf(file, "%s; measured on", scores->backend->device);
-  for (const ExerciseScore *s = scores; s < end; s++) {
-    const ExerciseShape m = s->measured;
-    sum.right += s->right, sum.fused += s->fused;
-    const bool layer = exercise_tasks[s->task].in > 1;
-    fprintf(file, "%s %d: %d rows of %d", s > scores ? "," : "", exercise_number(s->task), m.rows,
-            layer ? m.in : m.out);
-    if (layer) fprintf(file, " to %d", m.out);
+  for (const ExerciseScore *s = scores, *next; s < end; s = next) {
+    const ShortText shape = shape_of(s);
+    for (next = s + 1; next < end && strcmp(shape_of(next).text, shape.text) == 0;) next++;
+    fprintf(file, "%s %d", s > scores ? "," : "", exercise_number(s->task));
+    if (next > s + 1) fprintf(file, " to %d", exercise_number(next[-1].task));
+    fprintf(file, ": %s", shape.text);
   }
+  for (const ExerciseScore *s = scores; s < end; s++) sum.right += s->right, sum.fused += s->fused;
   fputs("\n\n", file);
   print_table(file, scores, count);
   if (sum.fused < count) fputc('\n', file);
