@@ -98,8 +98,9 @@ cudaError_t launch_unchecked(const LabCall *call) {
 }
 
 const char *refuse_unchecked(const LabCall *call) {
-  return call->size.dim[0] % BLOCK ? "threads of its last block would write behind the array"
-                                   : nullptr;
+  return call->size.dim[0] % BLOCK
+             ? "threads of its last block would write past the end of the array"
+             : nullptr;
 }
 
 /* ---- 3. and 4. one contiguous segment per thread ------------------------------------------------
