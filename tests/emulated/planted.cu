@@ -89,6 +89,16 @@ PLANT(tile_not_filled, "@4: block 0, thread 9 reads tile[9], shared memory that 
   d[y * SIDE + x] = tile[y][x];
 }
 
+PLANT(unaligned_row,
+      "@6: block 0, thread 16 reads 16 bytes at tile[17], not on a multiple of 16\n") {
+  __shared__ __align__(16) float tile[SIDE][SIDE + 1];
+  const int x = threadIdx.x, y = threadIdx.y;
+  tile[y][x] = d_x[y * SIDE + x];
+  __syncthreads();
+  const float4 four = *reinterpret_cast<const float4 *>(tile[y]);
+  d[y * SIDE + x] = four.x + four.y + four.z + four.w;
+}
+
 PLANT(freed, "@1: block 0, thread 0 writes gone, which has been freed\n") {
   d_freed[threadIdx.x] = 0;
 }
