@@ -161,6 +161,12 @@ static const Lane *first_in(State state) {
                       [=](const Lane &l) { return l.state == state; });
 }
 
+/* Returns what a lane does that another lane waits for. %B stands for its place. */
+static const char *instead(const Lane &l) {
+  if (l.state == State::MEETS) return "waits at another place or with another mask, %B";
+  return l.state == State::BARRIER ? "waits at __syncthreads, %B" : "has returned";
+}
+
 /* Reports why the emulator_meet for which lane l waits cannot complete. */
 static void report_meeting(const Lane *l) {
   const int first = l->thread / WARP * WARP;
@@ -170,9 +176,7 @@ static void report_meeting(const Lane *l) {
     find_wrong("meeting",
                "%A: " + who(l->block->number, l->thread) +
                    printed(" waits for the lanes of mask 0x%08x, and thread %d ", l->mask, i) +
-                   (other.state == State::MEETS ? "waits at another place or with another mask, %B"
-                    : other.state == State::BARRIER ? "waits at __syncthreads, %B"
-                                                    : "has returned"),
+                   instead(other),
                l->pc, other.pc);
     return;
   }

@@ -109,7 +109,7 @@ static bool is_shared(const uintptr_t *addresses) {
 static void count_shared(Site &s, const uintptr_t *addresses, int count) {
   unsigned turns = 0, least = 0;
   for (int first = 0, at_once; first < count; first += at_once, least++) {
-    at_once = s.size <= 4 ? WARP : s.size == 8 ? WARP / 2 : WARP / 4;
+    at_once = WARP * 4 / std::max((int)s.size, 4);
     if (s.size == 16 && !s.write && first + WARP / 2 <= count && is_shared(addresses + first))
       at_once = WARP / 2;
     uintptr_t words[WARP][WARP];
@@ -272,10 +272,15 @@ static std::string line_of(uintptr_t return_address) {
   return line.empty() ? UNKNOWN : line;
 }
 
+static const char *kind_of(const Site &s) {
+  if (s.atomic) return "an atomic operation";
+  return s.write ? "a store" : "a load";
+}
+
 static std::string cost_of(const Site &s) {
   const EmulatorCounts &c = s.counts;
   const double requests = (double)c.requests;
-  const char *does = s.atomic ? "an atomic operation" : s.write ? "a store" : "a load";
+  const char *does = kind_of(s);
   if (s.shared)
     return printed(
         "%%A: %s of shared memory, bank conflicts: %.1f turns of the banks for a request, where "

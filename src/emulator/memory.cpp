@@ -294,17 +294,31 @@ DOES(cudaGetDeviceCount, *count = 1, int *count)
 DOES(cudaGetDevice, *device = 0, int *device)
 /* Returns attributes of an A100, because device.h has the instructions of an A100. */
 cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int) {
-  *value = attribute == cudaDevAttrMultiProcessorCount                ? 108
-           : attribute == cudaDevAttrMaxSharedMemoryPerMultiprocessor ? 164 << 10
-                                                                      : 163 << 10;
+  switch (attribute) {
+  case cudaDevAttrMultiProcessorCount:
+    *value = 108;
+    break;
+  case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+    *value = 164 << 10;
+    break;
+  default:
+    *value = 163 << 10;
+  }
   return cudaSuccess;
 }
 const char *cudaGetErrorString(cudaError_t error) {
-  return error == cudaSuccess                     ? "no error"
-         : error == cudaErrorInvalidConfiguration ? "invalid configuration argument"
-         : error == cudaErrorInvalidValue         ? "invalid argument"
-         : error == cudaErrorMemoryAllocation     ? "out of memory"
-                                                  : "the launch failed";
+  switch (error) {
+  case cudaSuccess:
+    return "no error";
+  case cudaErrorInvalidConfiguration:
+    return "invalid configuration argument";
+  case cudaErrorInvalidValue:
+    return "invalid argument";
+  case cudaErrorMemoryAllocation:
+    return "out of memory";
+  default:
+    return "the launch failed";
+  }
 }
 /* Replaces cuda_done of engine/cuda/cuda_error.c. */
 bool cuda_done(cudaError_t status, const char *what, Error *error) {

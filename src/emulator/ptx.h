@@ -133,7 +133,8 @@ template <bool TRANSPOSED> void load_matrices(void **lanes, unsigned) {
       uint32_t &out = static_cast<Rows *>(lanes[lane])->out[m];
       out = 0;
       for (int i = 0; i < 2; i++) {
-        const int r = TRANSPOSED ? 2 * t + i : g, c = TRANSPOSED ? g : 2 * t + i;
+        int r = g, c = 2 * t + i;
+        if (TRANSPOSED) std::swap(r, c);
         out |= (uint32_t) static_cast<Rows *>(lanes[8 * m + r])->row[c] << 16 * i;
       }
     }

@@ -133,12 +133,10 @@ static void by_host(uintptr_t address, bool write, uintptr_t pc) {
     if ((!write && is_of_program(address)) || is_stack(address)) return;
   }
   const Region *r = is_arena(address) ? find(address) : nullptr;
-  find_wrong("host",
-             std::string("%A: the host") + does(write) +
-                 (r                   ? element(r, address) + ", memory of the device"
-                  : is_arena(address) ? "between arrays of the device"
-                                      : "memory that is not its own"),
-             pc);
+  std::string what = "memory that is not its own";
+  if (is_arena(address)) what = "between arrays of the device";
+  if (r) what = element(r, address) + ", memory of the device";
+  find_wrong("host", std::string("%A: the host") + does(write) + what, pc);
   if (host_is_fenced) stop();
 }
 
@@ -175,15 +173,16 @@ static inline bool ordered(const Touch &t, uint32_t first) {
 static void race(const Region *r, uintptr_t address, const Touch &t, bool other_writes, bool write,
                  uintptr_t pc) {
   const bool blocks = t.era < block_era;
-  const std::string other =
-      blocks ? who(block_numbers[block_of(t.era)], t.thread) : printed("thread %u", t.thread);
+  std::string other = printed("thread %u", t.thread), why = "there is no __syncthreads() between";
+  if (t.thread / WARP == lane->thread / WARP)
+    why = "there is no __syncwarp() or __syncthreads() between";
+  if (blocks) {
+    other = who(block_numbers[block_of(t.era)], t.thread);
+    why = "nothing orders blocks of a launch";
+  }
   find_wrong("race",
-             "%A: " + me() + does(write) + element(r, address) + "; " + other +
-                 (other_writes ? " writes it" : " reads it") + " at %B, and " +
-                 (blocks ? "nothing orders blocks of a launch"
-                  : t.thread / WARP == lane->thread / WARP
-                      ? "there is no __syncwarp() or __syncthreads() between"
-                      : "there is no __syncthreads() between"),
+             "%A: " + me() + does(write) + element(r, address) + "; " + other + does(other_writes) +
+                 "it at %B, and " + why,
              pc, sites[t.site].pc);
 }
 

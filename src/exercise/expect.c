@@ -84,8 +84,10 @@ static void give_labels(ExerciseProblem *p, uint64_t seed) {
     order[i] = p->shape.first > 0 ? random_permute(i, (uint32_t)end, seed) : i;
   }
   /* If a row's first and last logits are equal, its label is the first or the last class. */
-  for (int row = 3; row < p->filled; row += row % 5 == 3 ? 1 : 4)
-    labels[order[p->shape.first + row]] = (uint16_t)(row / 5 % 2 ? p->shape.out - 1 : 0);
+  for (int row = 3; row < p->filled; row++) {
+    const bool last = row / 5 % 2 == 1;
+    if (row % 5 >= 3) labels[order[p->shape.first + row]] = (uint16_t)(last ? p->shape.out - 1 : 0);
+  }
   p->array[ARRAY_LABELS].given = labels;
   p->array[ARRAY_ORDER].given = order;
 }

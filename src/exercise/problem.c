@@ -155,6 +155,11 @@ static bool is_right(const ExerciseArray *a, size_t i) {
   return fabs(got_value(a, i) - a->expected[i]) <= a->allowed[i]; /* false for a NaN */
 }
 
+static ShortText expected_text(const ExerciseArray *a, size_t i) {
+  if (a->allowed[i] < 0) return text_format("nothing to be written there");
+  return text_format("%.9g (float64, within %.2g)", a->expected[i] + 0.0, a->allowed[i]);
+}
+
 /* Describes the first wrong element, and the number, rows and columns of all wrong elements. */
 static ShortText describe(const ExerciseArray *a, size_t first) {
   const size_t columns = (size_t)a->columns;
@@ -168,16 +173,12 @@ static ShortText describe(const ExerciseArray *a, size_t first) {
     if (column < left) left = column;
     if (column > right) right = column;
   }
-  return text_format(
-      "%s (row %zu, column %zu): expected %s, got %s; %zu of %zu wrong, in rows %zu "
-      "to %zu, columns %zu to %zu%s",
-      a->name, first / columns, first % columns,
-      a->allowed[first] < 0
-          ? "nothing to be written there"
-          : text_format("%.9g (float64, within %.2g)", a->expected[first] + 0.0, a->allowed[first])
-                .text,
-      isnan(value) ? "nan" : text_format("%.9g", value).text, wrong, count_of(a), first / columns,
-      last_row, left, right, unwritten == wrong ? ", never written" : "");
+  const char *never = unwritten == wrong ? ", never written" : "";
+  return text_format("%s (row %zu, column %zu): expected %s, got %s; %zu of %zu wrong, in rows %zu "
+                     "to %zu, columns %zu to %zu%s",
+                     a->name, first / columns, first % columns, expected_text(a, first).text,
+                     isnan(value) ? "nan" : text_format("%.9g", value).text, wrong, count_of(a),
+                     first / columns, last_row, left, right, never);
 }
 
 /* Describes the first array with a wrong element. Returns "" if all elements are right. */

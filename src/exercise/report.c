@@ -38,10 +38,11 @@ static double share_of(const ExerciseScore *s) {
 static json_t *line_of(const ExerciseScore *s) {
   const ExerciseCall *c = &s->call;
   const EmulatorCounts *n = &c->counts;
-  json_t *line =
-      json_pack("{s:s, s:s, s:s, s:s, s:i, s:f}", "function", name_of(s).text, "result",
-                s->right ? "right" : "wrong", "fused", s->fused ? "yes" : "no", "wrong", s->wrong,
-                "kernels", c->launches, "least_bytes", exercise_least_bytes(s->task, s->measured));
+  const char *result = s->right ? "right" : "wrong";
+  const char *fused = s->fused ? "yes" : "no";
+  json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:i, s:f}", "function", name_of(s).text, "result",
+                           result, "fused", fused, "wrong", s->wrong, "kernels", c->launches,
+                           "least_bytes", exercise_least_bytes(s->task, s->measured));
   const struct {
     const char *key;
     double value;

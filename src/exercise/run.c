@@ -42,11 +42,13 @@ cudaError_t exercise_place(ExercisePlaced *d, const ExerciseProblem *problem, bo
       .learning_rate = EXERCISE_RATE,
       .rule = {.momentum = EXERCISE_MOMENTUM, .weight_decay = problem->weight_decay}};
   void *const *a = d->d_array;
+  const void *d_labels;
   *d = (ExercisePlaced){.problem = problem};
   for (int name = 0; name < ARRAYS; name++) TRY(place_array(d, name, given));
   TRY(cudaMalloc((void **)&d->d_state, sizeof state));
+  d_labels = a[ARRAY_LABELS] ? a[ARRAY_LABELS] : (void *)d->d_state;
   d->batch = (BatchView){.d_pixels = (const uint8_t *)d->d_state, /* not NULL, but never read */
-                         .d_labels = a[ARRAY_LABELS] ? a[ARRAY_LABELS] : (void *)d->d_state,
+                         .d_labels = d_labels,
                          .d_order = a[ARRAY_ORDER],
                          .stride = 16,
                          .d_state = d->d_state,
