@@ -85,10 +85,10 @@ typedef struct {
 
 extern const ExerciseTaskRow exercise_tasks[TASKS];
 
-/* A set of tasks is a file of kernels, for which `make NAME` scores all functions. */
+/* A set of tasks is a file of kernels, all of whose functions `make TARGET` scores. */
 typedef struct {
   const char *name;   /* the functions are named launch_NAME_TASK */
-  const char *target; /* what is given to make to score the set */
+  const char *target; /* what make is given to score the set */
   ExerciseTask first; /* the tasks of a set follow each other */
   int count;
   bool graded; /* true if functions earn points for fused kernels; false if they only have to ask

@@ -30,9 +30,9 @@ const ExerciseArrayRow exercise_arrays[ARRAYS] = {[ARRAY_X] = {"x", 4},
                                                   [ARRAY_KEYS] = {"keys", 1, true},
                                                   [ARRAY_COUNTS] = {"counts", 4, true}};
 
-/* Cost and depth are the emulated numbers of docs/teaching/answers/exercise.cu. A test checks them.
-   Each vast problem has more than 2^31 elements. An update reads all its rows in each block, so it
-   has few rows and many weights. */
+/* Cost and depth are the emulated numbers of the answers in docs/teaching/answers. A test checks
+   them. Each vast problem has more than 2^31 elements. An update reads all its rows in each block,
+   so it has few rows and many weights. */
 const ExerciseTaskRow exercise_tasks[TASKS] =
     {[TASK_FORWARD] = {.name = "forward",
                        .uses = {[ARRAY_X] = {INPUT, "ri"},
