@@ -48,13 +48,14 @@ command -v "${compiler[0]}" >/dev/null ||
 for flag in "${compiler[@]}"; do [[ $flag != -DEMULATOR_ARCH=* ]] || arch=${flag#*=}; done
 folder=${sealed%.o}
 rm -rf "$folder"
-mkdir -p "$folder/kernels/class" "$folder/headers/base"
+mkdir -p "$folder/kernels/class" "$folder"/headers/{base,class}
 sealed=$(realpath -m "$sealed") folder=$(realpath "$folder")
 [ -s "$source" ] || refuse 'there is nothing in it'
 [ "$(wc -c <"$source")" -le $SOURCE_BYTES ] || refuse "it has more than $SOURCE_BYTES bytes"
 text=$folder/$name
 tr -d '\000' <"$source" | awk -v CHECK=1 -f "$top/src/emulator/launches.awk" >"$text"
-cp "$top"/kernels/{class/transformer.h,activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
+cp "$top"/kernels/class/transformer.h "$folder/headers/class/"
+cp "$top"/kernels/{activation.h,batch.cuh,cuda_try.h,kernels.h,unrolled.cuh,gpu.h} "$folder/headers/"
 cp "$top"/src/base/{augment,host_device,optimizer,random,sizes}.h "$folder/headers/base/"
 cd "$folder"
 
@@ -63,7 +64,7 @@ cd "$folder"
 # for spaces.
 awk -v CHECK=1 -v NO_STRINGS=1 -f "$top/src/emulator/launches.awk" "$text" >plain
 HASH=$'^[[:space:]\x80-\xff]*#[[:space:]\x80-\xff]*'
-HEADERS='"(batch\.cuh|kernels\.h|transformer\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
+HEADERS='"(batch\.cuh|kernels\.h|class/transformer\.h)"|<(c?(math|float|limits|stdint|stddef|stdio|string|assert)(\.h)?|limits|
   algorithm|utility|type_traits|cuda_runtime(_api)?\.h)>'
 HEADERS=$(tr -d ' \n' <<<"$HEADERS")
 # These call what they are given, a pointer to a member for example, or make std::apply and std::invoke visible.

@@ -12,7 +12,7 @@
    Do you know a formula already? Read it here all the same: transformer.h has the constants of your
    class, and another class may have others. */
 #include "batch.cuh"
-#include "transformer.h"
+#include "class/transformer.h"
 
 namespace {
 

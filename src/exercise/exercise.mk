@@ -59,6 +59,7 @@ SCORERS_EMULATOR := $(SETS:%=$(SEALED)/mlp-%-emulator)
 SCORERS_GPU      := $(SETS:%=$(SEALED)/mlp-%-gpu)
 
 $(foreach set,$(SETS),$(eval $(SEALED)/sealed_$(set)_emulator.o $(SEALED)/sealed_$(set)_gpu.o: $(FILE_$(set))))
+$(SEALED)/sealed_transformer_emulator.o $(SEALED)/sealed_transformer_gpu.o: kernels/class/transformer.h
 $(SEALED_EMULATOR): $(SEALED)/sealed_%_emulator.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh $(SEALED)/as_$(GPU)
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh $* emulator $(FILE_$*) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
