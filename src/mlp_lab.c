@@ -74,8 +74,8 @@ static const OptionTable table = {
              "\n"
              "  list                     list the topics, or the problems and rungs of a TOPIC\n"
              "  device                   show what this GPU can do, in theory and as measured\n"
-             "  levels                   count what a training step asks of memory at each level\n"
-             "                           of fusion\n",
+             "  levels                   count what a training step asks of memory at levels\n"
+             "                           none and layer of fusion\n",
     .notes = "Exit status: 0 for success; 1 if a rung is wrong, or a file or the GPU fails; 2\n"
              "for wrong usage.\n",
     .rows = rows,
