@@ -323,7 +323,7 @@ install: all                ## put programs, manuals, completion, pages and conf
 	install -D -m 644 -t '$(TREE)/share/man/man1' $(PROGRAMS:%=$(BUILD)/%.1)
 	for name in $(PROGRAMS); do install -D -m 644 src/cli/mlp.bash '$(COMPLETIONS)'/$$name || exit; done
 	install -D -m 644 -t '$(TREE)/share/mlp-train/configs' configs/*.conf
-	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' docs/formats.md docs/options.md docs/recipes.md docs/results/lab-h100.json
+	install -D -m 644 -t '$(TREE)/share/doc/mlp-train' docs/formats.md docs/options.md docs/recipes.md docs/results/lab-h200.json
 
 uninstall:                  ## remove what install put there
 	rm -f $(patsubst %,'$(TREE)/bin/%',$(PROGRAMS) mlp-lab-emulator mlp-train-fetch)

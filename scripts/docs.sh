@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # docs.sh [FOLDER] turns the records in FOLDER/results [docs/results] into tables and pictures. Needs no GPU.
 #
-#   FOLDER/lab/TOPIC.md            a mark in the page, such as "<!-- record lab-h100: ", names a record; the
+#   FOLDER/lab/TOPIC.md            a mark in the page, such as "<!-- record lab-h200: ", names a record; the
 #                                  tables of that record replace the text between this mark and the next
 #   FOLDER/results/NAME.png        the picture of a record; only pictures that exist are drawn again. The picture of a
 #                                  record of the lab, lab-NAME.json, is copy-patterns-NAME.png

@@ -13,9 +13,9 @@
 static ShortText shown(void) {
   char path[1024];
   const bool is_installed =
-      text_beside_program(path, sizeof path, "../share/doc/mlp-train/lab-h100.json") &&
+      text_beside_program(path, sizeof path, "../share/doc/mlp-train/lab-h200.json") &&
       access(path, R_OK) == 0;
-  return text_format("%s", is_installed ? path : "docs/results/lab-h100.json");
+  return text_format("%s", is_installed ? path : "docs/results/lab-h200.json");
 }
 
 #ifdef ON_EMULATOR

@@ -39,7 +39,7 @@ diff list - <<'END'
 644 ./usr/share/bash-completion/completions/mlp-lab
 644 ./usr/share/bash-completion/completions/mlp-train
 644 ./usr/share/doc/mlp-train/formats.md
-644 ./usr/share/doc/mlp-train/lab-h100.json
+644 ./usr/share/doc/mlp-train/lab-h200.json
 644 ./usr/share/doc/mlp-train/options.md
 644 ./usr/share/doc/mlp-train/recipes.md
 644 ./usr/share/man/man1/mlp-bench.1
@@ -57,7 +57,7 @@ MLP=$root/usr/bin/mlp-train
 prints 1 '^lr = 0.03$' -c literature.conf --dry-run
 fails 1 literature.conf -c ./literature.conf
 MLP=$root/usr/bin/mlp-lab
-CUDA_VISIBLE_DEVICES='' fails 1 '/../share/doc/mlp-train/lab-h100.json shows a recorded run' softmax --check
+CUDA_VISIBLE_DEVICES='' fails 1 '/../share/doc/mlp-train/lab-h200.json shows a recorded run' softmax --check
 record=$(sed -n 's/.*--from \(.*\) shows a recorded run.*/\1/p' err)
 ok softmax --from "$record"
 MLP=$root/usr/bin/mlp-train-fetch

@@ -1,7 +1,7 @@
 # Tests mlp-lab on a machine without a GPU: it shows recorded runs, and the pages quote these runs.
 MLP=$PROGRAMS/mlp-lab
 results=$TOP/docs/results
-record=$results/lab-h100.json
+record=$results/lab-h200.json
 
 case_ 'a record shows what was measured'
 prints 1 '^transfers: ' all --from "$record"
@@ -70,7 +70,7 @@ matmul has no rung 'cublas': |matmul --problem bf16 --rung cublas
 END
 fi
 for topic in 'softmax --check' all; do
-  refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h100.json shows" $topic
+  refuses 1 "mlp-lab ${topic% *} --from docs/results/lab-h200.json shows" $topic
   grep -qE '^mlp-lab: (no .*GPU|no NVIDIA driver|this program was built without CUDA)' err
 done
 
@@ -158,7 +158,7 @@ else
     levels --on emulator --hidden 4096 --batch 4096
 fi
 refuses 1 'the emulator counts levels: add --on emulator' levels
-refuses 1 'lab-h100.json has no levels' levels --from "$record"
+refuses 1 'lab-h200.json has no levels' levels --from "$record"
 refusals 2 <<'END'
 'levels' takes only --on, --hidden, --batch|levels --size 64
 --hidden and --batch are for 'levels' only|t --batch 64 --from device.json
@@ -170,7 +170,7 @@ cp -r "$TOP/docs" docs
 PROGRAMS=$PROGRAMS "$TOP/scripts/docs.sh" "$PWD/docs"
 diff -r "$TOP/docs/lab" docs/lab
 is_png docs/results/fusion-h200.png
-is_png docs/results/copy-patterns-h100.png
+is_png docs/results/copy-patterns-h200.png
 
 case_ 'what a page reads aloud stands in the kernels'
 for page in docs/lab/[!R]*.md; do

@@ -11,17 +11,17 @@ mlp-lab|name a topic|
 mlp-lab|unexpected argument 'all'|list reduce all
 mlp-lab|--rung needs one topic|all --rung online
 mlp-lab|'list' does not take options|list --check
-mlp-lab|unknown topic 'nonsense'|nonsense --from lab-h100.json
-mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h100.json
-mlp-lab|no problem 'nonsense': 'mlp-lab list reduce'|reduce --problem nonsense --from lab-h100.json
-mlp-lab|--from shows what was recorded|softmax --check --from lab-h100.json
+mlp-lab|unknown topic 'nonsense'|nonsense --from lab-h200.json
+mlp-lab|no rung 'nonsense'|softmax --rung nonsense --from lab-h200.json
+mlp-lab|no problem 'nonsense': 'mlp-lab list reduce'|reduce --problem nonsense --from lab-h200.json
+mlp-lab|--from shows what was recorded|softmax --check --from lab-h200.json
 mlp-bench|--epochs must be a whole number from 1 to 1000, not '0'|--epochs 0
 mlp-bench|--batches must be at most 8 whole numbers from 1 to 65536, separated by commas, not '64,'|--batches 64,
 mlp-bench|not '1,2,3,4,5,6,7,8,9'|--batches 1,2,3,4,5,6,7,8,9
 mlp-bench|unexpected argument 'extra'|extra
 mlp-bench|are the same file|--json a --plot a
 END
-cp "$TOP"/docs/results/lab-h100.json .
+cp "$TOP"/docs/results/lab-h200.json .
 touch before out err
 echo * >before
 
@@ -42,7 +42,7 @@ for program in mlp-train mlp-digits mlp-lab mlp-bench; do
     ;;
   mlp-lab)
     prints 1 '^Usage: mlp-lab TOPIC' softmax --help
-    { sleep 0.1 && "$MLP" all --from lab-h100.json 2>err || echo $? >out; } | true # ends early, like `| head`
+    { sleep 0.1 && "$MLP" all --from lab-h200.json 2>err || echo $? >out; } | true # ends early, like `| head`
     [ "$(cat err out)" = 141 ]
     ;;
   esac
