@@ -60,14 +60,16 @@ SCORERS_GPU      := $(SETS:%=$(SEALED)/mlp-%-gpu)
 
 $(foreach set,$(SETS),$(eval $(SEALED)/sealed_$(set)_emulator.o $(SEALED)/sealed_$(set)_gpu.o: $(FILE_$(set))))
 $(SEALED)/sealed_transformer_emulator.o $(SEALED)/sealed_transformer_gpu.o: kernels/class/transformer.h
-$(SEALED_EMULATOR): $(SEALED)/sealed_%_emulator.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh $(SEALED)/as_$(GPU)
+$(SEALED_EMULATOR): $(SEALED)/sealed_%_emulator.o: $(wildcard src/emulator/*.h src/emulator/*.awk) scripts/seal_exercise.sh $(SEALED)/of_%
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh $* emulator $(FILE_$*) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
-$(SEALED)/as_$(GPU): # a new one if GPU is another
+# What a sealed object is made of: new if the file or the GPU is another, even if that file is older than the object.
+MADE_OF = '$(subst ','\'',$(FILE_$*)) $(GPU)'
+$(SETS:%=$(SEALED)/of_%): $(SEALED)/of_%: FORCE
 	@mkdir -p $(@D)
-	@rm -f $(@D)/as_*
-	@touch $@
-$(SEALED_GPU): $(SEALED)/sealed_%_gpu.o: scripts/seal_exercise.sh
+	@echo $(MADE_OF) | cmp -s - $@ || echo $(MADE_OF) >$@
+.PHONY: FORCE
+$(SEALED_GPU): $(SEALED)/sealed_%_gpu.o: scripts/seal_exercise.sh $(SEALED)/of_%
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh $* gpu $(FILE_$*) $@ $(NVCC) -std=c++17 -O3 -lineinfo $(ARCH) -Xcompiler -fPIE
 

@@ -275,6 +275,10 @@ END
   printed 1 '^15 of 15 right, 15 of 15 fused$' || die "$(cat out)"
   printed 1 '^5 copy +right +yes +1 +0.51 +0.51 +0.51 +4.00 '
   printed 1 '^11 transpose +right +yes +1 +0.51 +0.51 +0.51 +3.95 +1.00 '
+  cp "$TOP/kernels/class/warmup.cu" "$kit/old.cu"
+  touch -d 2000-01-01 "$kit/old.cu" # another file is scored, even one that is older than what was built
+  makes ONLY=1 SHAPE=2x3 WARMUP=old.cu warmup
+  printed 1 '^0 of 1 right, 0 of 1 fused$'
   echo 'int x = ;' >"$kit/kernels/exercise.cu" # has nothing to do with the warm-ups
   makes warmup
   printed 1 '^15 of 15 right, 15 of 15 fused$' || die "$(cat out)"
