@@ -551,7 +551,7 @@ format:                     ## lay out C and CUDA files as .clang-format says
 # cppcheck would check all files once more, but only compilers that never see these files define it. LLVM's
 # omp.h may be missing, and gcc's omp.h has attributes that LLVM does not know.
 NODES =
-WANTS_MORE := src/exercise/emulated.c src/lab/emulated/counts.c $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
+WANTS_MORE := src/exercise/emulated.c $(wildcard src/lab/emulated/*.c) $(if $(MPI_FLAGS),,src/ranks/mpi/ranks_mpi.c) \
               $(if $(NVCC),,src/exercise/run.c src/exercise/calls.c src/exercise/gpu.c $(wildcard src/*/cuda/*.c) \
                 $(CUDA_ALONE) tests/support/cuda_stand_in.c)
 CPPCHECK_LEAVES := arrayIndexOutOfBoundsCond ctunullpointer ctuuninitvar invalidFunctionArg invalidPointerCast uninitvar zerodiv
