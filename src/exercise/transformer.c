@@ -52,9 +52,9 @@ void give_rows(ExerciseProblem *p, uint64_t seed) {
     for (size_t i = 0; values && i < count_of(a); i++) {
       const size_t columns = (size_t)a->columns, row = i / columns;
       const int kind = (int)((row + (size_t)p->shape.logits) % LENGTH(kinds));
-      const float middle = *name == ARRAY_R          ? 0
-                           : kinds[kind].spread == 0 ? roundf(16 * values[row * columns]) / 16
-                                                     : kinds[kind].middle;
+      float middle = kinds[kind].middle;
+      if (kinds[kind].spread == 0) middle = roundf(16 * values[row * columns]) / 16;
+      if (*name == ARRAY_R) middle = 0;
       values[i] = middle + kinds[kind].spread * values[i];
     }
   }
