@@ -88,7 +88,7 @@ vector --problem fill --size 32000|^3  segment .* 32000 +31.25 +0 +32.0 +31.2  r
 reduce --problem sum --size 25600|^3  sequential .* 4545 +1.00 +5.68 +5.68  right$
 reduce --problem dot --size 25601|^6  one-pass +0.20 +1.00 .* right$
 reduce --problem maximum --size 25601|^6  one-pass +0.10 +1.00 .* right$
-vector --problem multiply --size 25601|^refused, unchecked: threads of its last block would write behind
+vector --problem multiply --size 25601|^refused, unchecked: threads of its last block would write past the end of the array
 vector --problem relu --size 25600|^2  unchecked .* 4.00 +4.00  right$
 vector --problem exponentiate --size 3001|^7  word +0.0240 .* right$
 softmax --problem logits --size 8x1024|^7  online +0.0655 +1.00 +2048 +16.00 .* 1.00 +1.00  right$
