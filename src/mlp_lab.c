@@ -103,9 +103,12 @@ static bool parse_words(int count, char **words, Lab *lab, Error *error) {
   if (count > 1 + lab->lists)
     return error_set(error, "unexpected argument '%s'", words[1 + lab->lists]);
   if (!lab->topic || (!*lab_topics && !lab->from)) return true;
-  return lab_topic_line(&lab->known, lab->topic) ||
-         error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics%s", lab->topic,
-                   is_emulator && !lab->from ? "; math and transfers need a GPU" : "");
+  if (lab_topic_line(&lab->known, lab->topic)) return true;
+  return lab->from
+             ? error_set(error, "unknown topic '%s': 'mlp-lab list --from %s' lists what it has",
+                         lab->topic, lab->from)
+             : error_set(error, "unknown topic '%s': 'mlp-lab list' lists all topics%s", lab->topic,
+                         is_emulator ? "; math and transfers need a GPU" : "");
 }
 
 /* Checks the options of 'levels', which no topic has. */
@@ -113,7 +116,7 @@ static bool parse_levels(Lab *lab, const char *one, Error *error) {
   const bool sized = lab->hidden.count >= 0 || lab->batch > 0;
   if (!lab->levels && sized)
     return error_set(error, "--hidden and --batch are for 'levels' only; a topic has --size");
-  if (lab->levels && one)
+  if (lab->levels && (one || lab->check))
     return error_set(error, "'levels' takes only --on, --hidden, --batch, --json, --markdown and "
                             "--from");
   if (lab->from && sized)
@@ -129,12 +132,12 @@ static bool parse_rest(Lab *lab, Error *error) {
   if (lab->size) one = "--size";
   if (lab->problem) one = "--problem";
   if (lab->plot) one = "--plot";
-  if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   if (lab->lists && (one || lab->json || lab->markdown || lab->check))
     return error_set(error, "'list' does not take options");
   if (lab->device && (one || lab->check || lab->on == ON_EMULATED))
     return error_set(error, "'device' takes only --json, --markdown and --from");
   if (!parse_levels(lab, one, error)) return false;
+  if (lab->on == ON_EMULATED && !lab->lists) lab->check = true;
   if (one && !lab->topic) return error_set(error, "%s needs one topic, not 'all'", one);
   if (!*lab_topics && !lab->from) return true;
   if ((lab->rung || lab->problem) && !find_table(lab, lab->rung, lab->problem))
@@ -245,15 +248,29 @@ static bool run_levels(Lab *lab, const Record *record, Error *error) {
   return standard_output_flush(error);
 }
 
+/* Fails if --from's record has nothing of what is to be shown, because a heading without a table
+   would look like a result. */
+static bool has_results(const Lab *lab, Error *error) {
+  const char *missing = "topics", *writer = "all";
+  bool has = record_first(&lab->known, "topic");
+  if (lab->levels) {
+    has = record_first(&lab->known, "level");
+    missing = "levels", writer = "levels --on emulator";
+  } else if (lab->device) {
+    has = record_first(&lab->known, "device") || record_first(&lab->known, "ceiling");
+    missing = "limits of a GPU", writer = "device";
+  }
+  return !lab->from || has ||
+         error_set(error, "%s has no %s: 'mlp-lab %s --json FILE' writes them", lab->from, missing,
+                   writer);
+}
+
 static bool run(Lab *lab, Error *error) {
   const Record *record = lab->from ? &lab->known : &lab->measured;
   const char *topic = lab->topic ? lab->topic : "all";
   const char *word = lab->device ? "device" : topic;
   if (lab->levels && !lab->from && lab->on != ON_EMULATED)
     return error_set(error, "the emulator counts levels: add --on emulator; mlp-bench times them");
-  if (lab->levels && lab->from && !record_first(record, "level"))
-    return error_set(error, "%s has no levels: 'mlp-lab levels --on emulator --json' writes them",
-                     lab->from);
   const bool fits = gpu_start && is_emulator == (lab->on == ON_EMULATED);
   Error reason = {.text = "this program was built without CUDA"};
   if (!lab->from && !(fits && gpu_start(&reason)))
@@ -280,7 +297,8 @@ int main(int count, char **given) {
   Error error, unwritten;
   bool good = false;
   OptionsResult result = parse(count, given, &lab, &error);
-  if (result == OPTIONS_RUN) good = lab.lists ? list(&lab, &error) : run(&lab, &error);
+  if (result == OPTIONS_RUN && has_results(&lab, &error))
+    good = lab.lists ? list(&lab, &error) : run(&lab, &error);
   good = record_close(&lab.measured, good, &error);
   if (good && lab.wrong)
     good = error_set(&error, "%s: see above",

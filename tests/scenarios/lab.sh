@@ -160,6 +160,14 @@ else
   grep -q '^none is WRONG: it is late[.]$' out
   fails 1 '784-4096-10 at batch 4096 would take the emulator long' \
     levels --on emulator --hidden 4096 --batch 4096
+  # a record shows only what it has
+  refusals 1 <<'END'
+it.json has no topics: 'mlp-lab all --json FILE' writes them|all --from it.json
+it.json has no topics|list --from it.json
+it.json has no limits of a GPU: 'mlp-lab device --json FILE' writes them|device --from it.json
+END
+  refuses 2 "unknown topic 'softmax': 'mlp-lab list --from it.json' lists" softmax --from it.json
+  refuses 2 "'levels' takes only --on" levels --on emulator --check
 fi
 refuses 1 'the emulator counts levels: add --on emulator' levels
 refuses 1 'lab-h200.json has no levels' levels --from "$record"

@@ -218,7 +218,7 @@ bool lab_count_levels(Record *record, const HiddenSizes *hidden, int batch, Erro
   if (good && (double)n->parameters * batch > MOST)
     good = error_set(error,
                      "%s at batch %d would take the emulator long: rows times parameters may be "
-                     "%.0f million, so give a smaller --batch or --hidden",
+                     "at most %.0f million; give a smaller --batch or --hidden",
                      network_text(n).text, batch, MOST / 1e6);
   for (size_t i = 0; good && i < LENGTH(levels); i++) {
     json_t *line =
