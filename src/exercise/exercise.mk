@@ -97,6 +97,6 @@ grade-all: $(BUILD)/mlp-$(SET)-emulator
 # HINT=N prints the Nth hint of each function, or of function ONLY.
 HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
-          on && ours { print f ": " $$0 } /\*\/$$/ { on = 0 } END { told() } \
+          on && ours { line = $$0; sub(/ *\*\/$$/, "", line); print f ": " line } /\*\/$$/ { on = 0 } END { told() } \
           function told() { if (ours && c < n) print f ": has " c (c == 1 ? " hint" : " hints") }' \
           $(FILE_$(SET_OF)),:)
