@@ -91,7 +91,7 @@ found=$(awk '{ all = all $0 "\n" }
 ! found=$(grep -a -n -E "${HASH}pragma" plain | grep -a -m 1 -vE "^[0-9]+:\s*#\s*pragma\s+(unroll(\s|\(|\$)|once\s*\$)") ||
   refuse_line 'it has a pragma' "$found"
 ! found=$(grep -a -n -E "${HASH}include" "$text" | grep -a -m 1 -vE "^[0-9]+:\s*#\s*include\s*($HEADERS)\s*\$") ||
-  refuse_line 'it includes more than batch.cuh, kernels.h and <math.h>, <string.h>, <stdio.h>' "$found"
+  refuse_line 'it includes more than batch.cuh, kernels.h, class/transformer.h and <math.h>, <string.h>, <stdio.h>' "$found"
 first=$(grep -a -m 1 -oE "${HASH}include[[:space:]]*\"[a-z.]+\"" "$text" | grep -oE '[a-z]+\.[a-z]+' || true)
 # Names that begin with __, or with _ and a capital, are reserved for the compiler. CUDA's such names are allowed, but
 # for those that differ between the check and the run.
