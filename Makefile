@@ -305,7 +305,7 @@ exercise warmup: setup
 	@$(SCORE)
 
 student-kit:                ## for the teacher: make build/student-kit/ and .tar.gz, without answers
-	@scripts/student_kit.sh $(BUILD) '$(VARIANT)'
+	@scripts/student_kit.sh $(BUILD) $(call quoted,$(VARIANT))
 
 data:                       ## get MNIST as data/mnist_train.csv and data/mnist_test.csv
 	@scripts/download_mnist.sh

@@ -13,8 +13,9 @@ like_source = $(if $(findstring clang,$(1)),-fsanitize=thread$(comma)array-bound
                 -mllvm -tsan-instrument-read-before-write -fno-vectorize -fno-slp-vectorize -fno-unroll-loops, \
                 -fsanitize=thread$(comma)bounds -fsanitize-coverage=trace-pc \
                 -fno-reorder-blocks -fno-guess-branch-probability -fno-tree-sra)
-# HERE is the folder in quotes, because its name may have any characters.
-HERE := '$(subst ','\'',$(CURDIR))'
+# `quoted` makes one word for the shell of a name, which may have any characters. HERE is our folder.
+quoted = '$(subst ','\'',$(1))'
+HERE := $(call quoted,$(CURDIR))
 # watched_by COMPILER, FOLDER/. Our own objects have no FOLDER: `;` in its name would make a rule of a .d file wrong.
 watched_by = $(1) -std=c++17 -O1 -gdwarf-4 -fPIE -U_FORTIFY_SOURCE $(call as_nvcc,$(1)) $(call like_source,$(1)) \
              -isystem $(2)src/emulator/include -I$(2)src
@@ -50,6 +51,10 @@ $(if $(ARCH_$(GPU)),,$(error GPU=$(GPU): the emulator can be an H100, A100 or T4
 # file does not keep the others from being scored. Its name is mlp-SET-emulator or mlp-SET-gpu.
 SETS := exercise transformer warmup
 $(if $(filter $(SET),exercise transformer),,$(error SET=$(SET): the sets are exercise and transformer; for the warm-ups: make warmup))
+# A rule cannot wait for a name with spaces, and does not say which variable names a file that is absent.
+named = $(if $($(1)),$(if $(word 2,$($(1))),$(error $(1)=$($(1)): the name must have no spaces))$(if \
+          $(shell test -f $(call quoted,$($(1))) && echo it),,$(error $(1)=$($(1)): there is no such file)))
+$(call named,SUBMISSION)$(if $(filter command%,$(origin WARMUP)),$(call named,WARMUP))
 FILE_exercise    = $(or $(if $(filter exercise,$(SET)),$(SUBMISSION)),kernels/exercise.cu)
 FILE_transformer = $(or $(if $(filter transformer,$(SET)),$(SUBMISSION)),kernels/class/transformer.cu)
 FILE_warmup      = $(WARMUP)
@@ -64,7 +69,7 @@ $(SEALED_EMULATOR): $(SEALED)/sealed_%_emulator.o: $(wildcard src/emulator/*.h s
 	@mkdir -p $(@D)
 	@scripts/seal_exercise.sh $* emulator $(FILE_$*) $@ $(call watched_by,$(STUDENT_CXX),$(HERE)/) $(STUDENTS) -DEMULATOR_ARCH=$(ARCH_$(GPU)) -include emulator/device.h
 # What a sealed object is made of: new if the file or the GPU is another, even if that file is older than the object.
-MADE_OF = '$(subst ','\'',$(FILE_$*)) $(GPU)'
+MADE_OF = $(call quoted,$(FILE_$*) $(GPU))
 $(SETS:%=$(SEALED)/of_%): $(SEALED)/of_%: FORCE
 	@mkdir -p $(@D)
 	@echo $(MADE_OF) | cmp -s - $@ || echo $(MADE_OF) >$@
@@ -84,18 +89,22 @@ SCORER = $(SEALED)/mlp-$(SET_OF)-$(ON)
 ifneq ($(if $(NVCC),,$(filter $(SCORERS_GPU),$(MAKECMDGOALS))),)
 $(error ON=gpu needs nvcc, which `make setup` installs; ON=emulator does not)
 endif
-HOW_TO_SCORE = $(ONLY:%=--only %) $(SHAPE:%=--shape %) $(if $(filter emulator,$(ON)),--gpu $(GPU)) \
+HOW_TO_SCORE = $(if $(ONLY),--only $(call quoted,$(ONLY))) $(if $(SHAPE),--shape $(call quoted,$(SHAPE))) \
+               $(if $(filter emulator,$(ON)),--gpu $(GPU)) \
                $(if $(and $(GRADE),$(if $(SEED_GIVEN),,1)),,--seed $(SEED)) \
-               $(GRADE:%=--grade '%')
+               $(if $(GRADE),--grade $(call quoted,$(GRADE)))
 # Status 4 says that all is right but not all is fused, which is no error.
 SCORE = $(SCORER) $(HOW_TO_SCORE) || { status=$$?; [ $$status = 4 ] || exit $$status; }
 # Grades a folder of submissions. An entry is a file, or a folder with one file.
 grade-all: $(BUILD)/mlp-$(SET)-emulator
 	@$(if $(and $(FROM),$(CSV)),,echo 'grade-all wants FROM=FOLDER CSV=points.csv' >&2; exit 1;) \
-	  SEED='$(if $(SEED_GIVEN),$(SEED))' GPU=$(GPU) SET=$(SET) scripts/grade_all.sh '$(FROM)' '$(CSV)' '$(BUILD)'
+	  SEED='$(if $(SEED_GIVEN),$(SEED))' GPU=$(GPU) SET=$(SET) scripts/grade_all.sh \
+	  $(call quoted,$(FROM)) $(call quoted,$(CSV)) '$(BUILD)'
 
 # HINT=N prints the Nth hint of each function, or of function ONLY.
-HINTS = $(if $(HINT),awk -v n='$(HINT)' -v only='$(ONLY)' '/^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
+HINTS = $(if $(HINT),awk -v n=$(call quoted,$(HINT)) -v only=$(call quoted,$(ONLY)) '\
+          BEGIN { if (n !~ /^[1-9][0-9]*$$/) { print "HINT=" n ": the hints have numbers from 1" >"/dev/stderr"; exit 1 } } \
+          /^\/\* ---- / { told(); f = $$3 + 0; c = 0 } \
           /^   HINT / { c++ } /^   [A-Z]/ { on = /^   HINT / && c == n } { ours = f > 0 && (only == "" || f == only) } \
           on && ours { line = $$0; sub(/ *\*\/$$/, "", line); print f ": " line } /\*\/$$/ { on = 0 } END { told() } \
           function told() { if (ours && c < n) print f ": has " c (c == 1 ? " hint" : " hints") }' \

@@ -378,6 +378,26 @@ makes exercise SET=scan
 [ $status = 2 ]
 printed 1 'SET=scan: the sets are exercise and transformer; for the warm-ups: make warmup'
 
+case_ 'a wrong value of a variable is named, and a name may have spaces and quotes'
+while IFS='|' read -r words says; do
+  makes ON=emulator exercise ONLY=2 SHAPE=2x3 "$words"
+  [ $status = 2 ] || die "$words: exit code $status"
+  grep -qF -e "$says" out || die "$words: $(cat out)"
+done <<'END'
+SUBMISSION=absent.cu|SUBMISSION=absent.cu: there is no such file
+SUBMISSION=my file.cu|SUBMISSION=my file.cu: the name must have no spaces
+WARMUP=absent.cu|WARMUP=absent.cu: there is no such file
+HINT=0|HINT=0: the hints have numbers from 1
+HINT=it's|HINT=it's: the hints have numbers from 1
+ONLY=1 2|--only must be a whole number from 0 to 99, not '1 2'
+SHAPE=5 x7|--shape must be ROWSxINxOUT or ROWSxCLASSES, as 5x7x3, not '5 x7'
+END
+makes ON=emulator exercise SEED=5 GRADE="$PWD/it's the second.json"
+[ -s "it's the second.json" ] || die "$(cat out)"
+(cd "$TOP" && make -s SETUP=0 BUILD=build/graded/variant VARIANT="teacher's autumn" student-kit) >out 2>&1 || die "$(cat out)"
+if cmp -s "$TOP/$header" "$graded/variant/student-kit/$header"; then die 'the constants are ours'; fi
+rm -rf "$graded/variant"
+
 scored=kernels/exercise.cu
 
 case_ 'a class is graded at once: every entry is a row, with its name and why it was not graded'
