@@ -4,10 +4,14 @@
 
 #ifdef HAVE_EMULATOR
 #include <cuda_runtime_api.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "emulator/emulator.h"
 
 const char *plant(int which, const float *d_x, float *d, float *d_freed, int *line);
+void write_pages(float *d, size_t pages);
 
 enum { VALUES = 256, MOST = 4096, PARTED = 0 };
 
@@ -58,6 +62,24 @@ TEST(requests_are_joined_by_rounds) {
   assert_int_equal(counts.launches, 1);
   assert_int_equal(counts.requests, 8 * 8 + 8); /* each warp: 8 loads and 1 store of 4 sectors */
   assert_int_equal(counts.sectors, 8 * (2 * 4 + 6 * 5) + 8 * 4);
+}
+
+/* A loop over the grid writes 1.2 GB of an array of 8 GB, and takes a third of that at most. */
+TEST(vast_arrays_take_little_memory) {
+  enum { PAGES = 300000, MOST_KB = 400000 };
+  const pid_t child = fork(); /* because emulator_only_last_block() holds until the process ends */
+  if (child == 0) {
+    void *memory;
+    struct rusage used;
+    emulator_only_last_block(20000000);
+    if (cudaMalloc(&memory, (size_t)8 << 30) != cudaSuccess) _exit(1);
+    write_pages(memory, PAGES);
+    getrusage(RUSAGE_SELF, &used);
+    _exit(used.ru_maxrss <= MOST_KB ? 0 : 2);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
 }
 
 #else

@@ -119,6 +119,7 @@ unsigned char *reserve(size_t bytes); /* returns zeros; untouched pages take no 
    before the address. Returns NULL if the address is not in device memory. */
 Region *find(uintptr_t address);
 bool is_arena(uintptr_t address);
+void forget_large_arrays(); /* makes their elements 0, and gives their memory back */
 Region *guarded_by(uintptr_t address); /* returns the array that follows the page of `address` */
 /* Returns true for what kernels may only read: code, constants, an index such as threadIdx, and the
    flag that says whether a static variable is initialised. */

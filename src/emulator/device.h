@@ -402,6 +402,7 @@ __device__ inline void emulator_sincosf(float x, float *sine, float *cosine) {
 #define __ddiv_rn(x, y) ((double)(x) / (double)(y))
 #define __fma_rn fma
 #define rsqrtf(x) (1.0f / sqrtf(x))
+#define normcdff(x) (0.5f * erfcf(-0.70710678f * (float)(x)))
 __device__ inline uint32_t __umulhi(uint32_t x, uint32_t y) {
   return (uint32_t)((uint64_t)x * y >> 32);
 }

@@ -31,8 +31,9 @@ void emulator_call(void (*function)(void *context), void *context, struct CUstre
 void emulator_limit(uint64_t of_block, uint64_t of_all);
 
 /* From now on, each launch runs only its last block and ends it silently after `steps` steps, and
-   cudaMalloc() gives zeros that take no memory until they are written. So arrays of many GB can be
-   tried. Checks addresses only: counts nothing and finds no races. */
+   cudaMalloc() gives zeros that take no memory until they are written. Arrays above 64 MB forget now
+   and then what was written, so arrays of many GB can be tried, also by a loop that writes all of
+   them. Checks addresses only: counts nothing and finds no races. */
 void emulator_only_last_block(uint64_t steps);
 
 /* Sets how many bytes of dynamic shared memory a block may have, at most and at first 227 KB. */

@@ -189,6 +189,13 @@ Region *guarded_by(uintptr_t address) {
                            : nullptr;
 }
 
+void forget_large_arrays() {
+  static constexpr size_t LARGE = (size_t)64 << 20;
+  for (const Region *r : regions)
+    if (r && !r->freed && r->bytes >= LARGE && is_arena(r->base))
+      madvise((void *)r->base, r->bytes, MADV_DONTNEED);
+}
+
 unsigned char *reserve(size_t bytes) {
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

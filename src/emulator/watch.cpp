@@ -25,6 +25,7 @@ static std::set<const std::vector<uint32_t> *> heard; /* announcements that this
 /* The limits of emulator_limit, and the steps that are left. */
 static uint64_t most_of_block = UINT64_MAX, most_of_all = UINT64_MAX;
 static uint64_t left_of_block = UINT64_MAX, left_of_all = UINT64_MAX;
+static uint64_t pages; /* that the block has touched, see touch_page */
 static volatile bool is_late;
 static uintptr_t last_place; /* of the step or access before: compilers give some blocks no line */
 
@@ -58,6 +59,7 @@ void watch_launch() {
 
 void watch_block(unsigned number) {
   left_of_block = most_of_block;
+  pages = 0;
   block_era = ++era;
   block_eras.push_back(era);
   block_numbers.push_back(number);
@@ -246,6 +248,20 @@ static void touch_shared(Region *r, uintptr_t pc) {
   stop();
 }
 
+/* With only_last_block, a loop over the grid may touch every page of arrays that are larger than
+   the computer's memory. So large arrays now and then forget what was written, and a block ends
+   silently after half a million pages, which take seconds. A page that was touched lately counts
+   once, as in a processor's own table of pages. */
+static void touch_page(uintptr_t address) {
+  enum { PAGE = 4096, TABLE = 4096, KEPT = 65536, MOST = 500000 };
+  static uintptr_t lately[TABLE];
+  const uintptr_t page = address / PAGE;
+  if (lately[page % TABLE] == page) return;
+  lately[page % TABLE] = page;
+  if (++pages % KEPT == 0) forget_large_arrays();
+  if (pages > MOST) left_of_block = 1;
+}
+
 /* Checks and counts an access. Splits sizes other than 1, 2, 4, 8 and 16 bytes. */
 void access(const volatile void *at, size_t bytes, bool write, bool atomic, uintptr_t pc) {
   const uintptr_t address = (uintptr_t)at;
@@ -268,7 +284,7 @@ void access(const volatile void *at, size_t bytes, bool write, bool atomic, uint
                        0))
     outside(r, address, size, write, pc);
   if (address % size != 0) not_aligned(r, address, size, write, pc);
-  if (only_last_block) return;
+  if (only_last_block) return touch_page(address);
   if (__builtin_expect(r->shared && r->launch != launch_era, 0)) touch_shared(r, pc);
   const uint32_t site = note(pc, false, r->shared, write, atomic, size, address);
   last_place = pc;

@@ -122,7 +122,15 @@ PLANT(one_bank, "@6: a load of shared memory, bank conflicts: 32.0 turns of the 
   d[i] = tile[i % 32][i / 32];
 }
 
+__global__ void one_value_per_page(float *d, size_t pages) {
+  for (size_t i = threadIdx.x; i < pages; i += blockDim.x) d[i * 1024] = 1;
+}
+
 } // namespace
+
+extern "C" void write_pages(float *d, size_t pages) {
+  one_value_per_page<<<1, 32>>>(d, pages);
+}
 
 /* Runs a plant and returns the report that is expected, or NULL if there is no such plant. In the
    report, @N means line *line + N. */
