@@ -14,10 +14,10 @@
 # The environment is unusual on purpose: the folder's name has spaces and special characters, files can
 # be read only by their owner, /tmp is mounted noexec, and the locale is not installed.
 #
-# Releases come from the archives of this machine's apt, or from those of Debian and Ubuntu. Roots, packages and output (RELEASE.log) are kept in build/fresh. The exit
-# code is 1 if a command failed. A release that cannot be tried does not count as a failure; for it,
-# "skipped: fresh: REASON" is printed. TEST_QUICK=1 trains fewer epochs, runs fewer cases of the longest
-# tests, and in 2. only the scenarios that look for compilers.
+# Releases come from the archives of this machine's apt, or from those of Debian and Ubuntu. Roots, packages and
+# output (RELEASE.log) are kept in build/fresh. The exit code is 1 if a command failed. A release that cannot be
+# tried does not count as a failure; for it, "skipped: fresh: REASON" is printed. TEST_QUICK=1 trains fewer epochs,
+# runs fewer cases of the longest tests, and in 2. only the scenarios that look for compilers.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 umask 022

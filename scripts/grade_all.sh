@@ -249,7 +249,7 @@ done | xargs -0 -r -n 3 -P "$(nproc)" scripts/grade_all.sh --one
   echo "name,points,$(IFS=,; echo "${FUNCTIONS[*]}"),what is wrong"
   for i in ${entries[@]+"${!entries[@]}"}; do
     own=$GRADING/$(printf '%04d' "$i").row
-    if [ -s "$own" ]; then cat "$own"; else row "${names[i]}" 0,0,0,0,0 'could not be graded: see what was printed'; fi
+    if [ -s "$own" ]; then cat "$own"; else row "${names[i]}" "$NO_POINTS" 'could not be graded: see what was printed'; fi
   done
 } >"$csv"
 echo "seed $SEED; $csv, and the scorecards in $CARDS/"

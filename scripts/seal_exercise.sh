@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # seal_exercise.sh SET emulator|gpu SOURCE SEALED COMPILER FLAG... checks a student's functions of a set, such as exercise,
-# and compiles them so that the grader sees only these functions. First it removes comments and joins continued lines. Then it checks and compiles the
-# text in a folder of its own (SEALED without .o). It prints a sentence and exits with status 1 if the text
+# and compiles them so that the grader sees only these functions. First it removes comments and joins continued lines.
+# Then it checks and compiles the text in a folder of its own (SEALED without .o). It prints a sentence and exits with
+# status 1 if the text
 # - is not valid CUDA for clang++,
 # - includes a header that is not allowed,
 # - can get round the grader's checks by assembly, attributes or names reserved for the compiler,

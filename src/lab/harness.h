@@ -2,9 +2,9 @@
 #pragma once
 
 #include "emulator/emulator.h"
-#include "model/network.h"
 #include "lab/lab.h"
 #include "measure/record.h"
+#include "model/network.h"
 
 /* Marks functions of src/lab/cuda. They are NULL in a program that was built without CUDA. */
 #define LAB_CUDA __attribute__((weak))
